@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from .equivalence.judging import verify
     from .errors import AiosearchError, JournalError, ProblemError, StrategyError, WorkerError
     from .limits import Limits
-    from .optimizer.decorating import optimized
-    from .optimizer.dropin import Optimized
-    from .optimizer.optimizing import optimize, optimize_sync
+    from .optimizer.decorator import optimized
+    from .optimizer.handback.optimized import Optimized
+    from .optimizer.optimization import optimize, optimize_sync
     from .orders import BestFirst, BranchAndBound, BreadthFirst, DepthFirst, Order
     from .pool import Pool
     from .problem import Obligation, Problem
@@ -71,10 +71,10 @@ __getattr__ = lazily(
         "StrategyError": ".errors",
         "WorkerError": ".errors",
         "Limits": ".limits",
-        "optimized": ".optimizer.decorating",
-        "Optimized": ".optimizer.dropin",
-        "optimize": ".optimizer.optimizing",
-        "optimize_sync": ".optimizer.optimizing",
+        "optimized": ".optimizer.decorator",
+        "Optimized": ".optimizer.handback.optimized",
+        "optimize": ".optimizer.optimization",
+        "optimize_sync": ".optimizer.optimization",
         "BestFirst": ".orders",
         "BranchAndBound": ".orders",
         "BreadthFirst": ".orders",

@@ -19,6 +19,7 @@ def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(home, package), name)
+        # From now on the name is an attribute like any other, and this is not called again
         setattr(sys.modules[package], name, value)
         return value
 

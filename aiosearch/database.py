@@ -1,6 +1,7 @@
 """SQLite files that several processes use at once, and that nobody has to trust.
 
-What goes wrong with one is sorted by what can be done about it.
+What goes wrong with one is sorted by what can be done about it: a `DamagedError` is set aside and
+made anew, an `UnavailableError` done without, a `ForeignError` reported, a `BusyError` waited for.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ COMPANIONS = ("", "-wal", "-shm")
 
 _HEADER = b"SQLite format 3\0"
 _IDENTITY = slice(68, 72)
-"""Where an SQLite file has its application id."""
+"""The bytes of an SQLite file that hold its application id."""
+# SQLITE_ERROR as well: a table that is not there is a file of something else
 _NOT_OURS = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
@@ -45,7 +47,7 @@ class BusyError(UnavailableError):
 
 
 class _File(NamedTuple):
-    """As what it is open."""
+    """What identifies an open file: where it is, and what it is open as."""
 
     device: int
     inode: int
@@ -57,13 +59,13 @@ _opening = threading.RLock()
 
 
 @dataclass(frozen=True)
-class Format:
+class FileFormat:
     """By what a file is known to be ours."""
 
     what: str
-    """In words, such as `a verdict cache`."""
+    """What the file is in words, such as `a verdict cache`."""
     home: str
-    """What it is called in the folder of caches; there, what is something else is damage."""
+    """Its name in the `cache_folder`; there, what is something else is damage."""
     application_id: int
     version: int
     schema: str
@@ -73,7 +75,7 @@ class Format:
 
 
 class _Connection(sqlite3.Connection):
-    """To a file that is open here until it is closed."""
+    """A connection that is counted in `_open` until it is closed."""
 
     file: _File | None = None
 
@@ -85,10 +87,11 @@ class _Connection(sqlite3.Connection):
             self.file = None
 
 
-def connect(path: Path, format: Format, patience: float) -> sqlite3.Connection:
+def connect(path: Path, format: FileFormat, patience: float) -> sqlite3.Connection:
     """Opens a file, or makes it; locks are waited for at most `patience` seconds.
 
-    Any thread may use the connection, one at a time. Raises the errors above.
+    Any thread may use the connection, one at a time. Raises `DamagedError` or an
+    `UnavailableError`.
     """
     with _opening:
         with translated():
@@ -114,7 +117,7 @@ def connect(path: Path, format: Format, patience: float) -> sqlite3.Connection:
     return database
 
 
-def require_ours(path: Path, format: Format) -> None:
+def require_ours(path: Path, format: FileFormat) -> None:
     """Raises ForeignError where a file that a user names is something else; changes nothing.
 
     A folder is something else wherever it lies.
@@ -127,17 +130,18 @@ def require_ours(path: Path, format: Format) -> None:
     if _is_at_home(path, format) or not path.is_file():
         return
     with _opening:
-        own = _file(path, format)
-        opened = [one.identity for one in +_open if one[:2] == own[:2]]
-        ours = own.identity in opened if opened else _looks_ours(path, format)
+        file = _file(path, format)
+        opened = [opened_file.identity for opened_file in +_open if opened_file[:2] == file[:2]]
+        ours = file.identity in opened if opened else _looks_ours(path, format)
     if not ours:
         raise ForeignError(f"it is something else, not {format.what}, and is left as it is")
 
 
 def is_there(path: Path) -> bool:
-    """Says whether there is a file; raises UnavailableError where that cannot be told.
+    """Says whether there is a file; raises `UnavailableError` where that cannot be told.
 
-    And where there can be none, as it would lie in what is no folder, if the user has one at all.
+    That is also where there can be none, as it would lie in what is no folder, if the user has
+    one at all.
     """
     with translated():
         if path.exists():
@@ -148,20 +152,20 @@ def is_there(path: Path) -> bool:
     return False
 
 
-def _file(path: Path, format: Format) -> _File:
+def _file(path: Path, format: FileFormat) -> _File:
     status = path.stat()
     return _File(status.st_dev, status.st_ino, format.application_id)
 
 
-def _looks_ours(path: Path, format: Format) -> bool:
+def _looks_ours(path: Path, format: FileFormat) -> bool:
     with path.open("rb") as file:
         head = file.read(_IDENTITY.stop)
     identity = head[_IDENTITY]
-    other = len(identity) == 4 and int.from_bytes(identity, "big") != format.application_id
-    return head[: len(_HEADER)] == _HEADER[: len(head)] and not other
+    foreign = len(identity) == 4 and int.from_bytes(identity, "big") != format.application_id
+    return head[: len(_HEADER)] == _HEADER[: len(head)] and not foreign
 
 
-def _is_at_home(path: Path, format: Format) -> bool:
+def _is_at_home(path: Path, format: FileFormat) -> bool:
     return path.absolute() == cache_folder() / format.home
 
 
@@ -174,8 +178,11 @@ def _require_own(path: Path) -> None:
     path.touch(mode=0o600)
     path = path.resolve()
     beside = [Path(f"{path}{suffix}") for suffix in (*COMPANIONS, "-journal")]
-    found = next((one for one in beside if one.exists() and is_shared(one.stat())), None)
-    place = found or shared(path.parent)
+    exposed = next(
+        (companion for companion in beside if companion.exists() and is_shared(companion.stat())),
+        None,
+    )
+    place = exposed or shared(path.parent)
     if place is not None:
         raise UnavailableError(
             f"others can write {place}, and what lies in such a file is run; `chmod go-w {place}`"
@@ -185,11 +192,12 @@ def _require_own(path: Path) -> None:
 
 def checksum(key: bytes, row: bytes) -> bytes:
     """What is stored beside a row, so that one that was changed is not believed."""
+    # Eight bytes: against rot and torn pages, not against anybody who means it
     return blake2b(key + row, digest_size=8, person=b"aiosearch-row").digest()
 
 
 def set_aside(path: Path, inode: int) -> Path | None:
-    """Renames a damaged file and its companions, unless another process has done it already.
+    """Renames a damaged file and its `COMPANIONS`, unless another process has done it already.
 
     `inode` is what the file had when it was opened.
     """
@@ -199,6 +207,8 @@ def set_aside(path: Path, inode: int) -> Path | None:
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 10**9)) + f".{now % 10**9:09}"
     aside = f"{path}.damaged-{stamp}"
     with translated():
+        # The log before the file: a file without its log is only older, a log without its file is
+        # nothing
         for suffix in reversed(COMPANIONS):
             with suppress(FileNotFoundError):
                 os.rename(f"{path}{suffix}", f"{aside}{suffix}")
@@ -206,7 +216,7 @@ def set_aside(path: Path, inode: int) -> Path | None:
 
 
 def inode_of(path: Path) -> int:
-    """Gives 0 when there is no such file."""
+    """The file's inode; 0 when there is no such file."""
     try:
         return path.stat().st_ino
     except OSError:
@@ -242,7 +252,7 @@ def translated() -> Iterator[None]:
         raise DamagedError(str(error)) from error
 
 
-def _prepare(database: sqlite3.Connection, format: Format, patience: float) -> None:
+def _prepare(database: sqlite3.Connection, format: FileFormat, patience: float) -> None:
     """Checks that the file is ours before it changes anything, and makes a new file ours."""
     end = time.monotonic() + patience
     while True:
@@ -263,7 +273,7 @@ def _prepare(database: sqlite3.Connection, format: Format, patience: float) -> N
             time.sleep(0.02)
 
 
-def _is_ours(database: sqlite3.Connection, format: Format) -> bool:
+def _is_ours(database: sqlite3.Connection, format: FileFormat) -> bool:
     """Says whether the file has our table; a file with something else is damaged."""
     ((identity,),) = database.execute("PRAGMA application_id")
     ((version,),) = database.execute("PRAGMA user_version")
@@ -276,7 +286,7 @@ def _is_ours(database: sqlite3.Connection, format: Format) -> bool:
     return False
 
 
-def _create(database: sqlite3.Connection, format: Format) -> None:
+def _create(database: sqlite3.Connection, format: FileFormat) -> None:
     database.execute(format.schema)
     database.execute(f"PRAGMA application_id = {format.application_id}")
     database.execute(f"PRAGMA user_version = {format.version}")

@@ -15,16 +15,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .errors import AiosearchError
-from .measure.caches import last_cache, private_cache
+from .measure.cache_sizes import last_cache, private_cache
 from .measure.ceilings import Ceilings, stored_ceilings
 from .tensor import DType
 
 
 class DeviceError(AiosearchError):
-    """A device that nothing is known of: says what is known, or how to come to know it."""
+    """Nothing is known of a device: says what is known, or how to come to know it."""
 
 
-class Kind(StrEnum):
+class DeviceKind(StrEnum):
     CPU = "cpu"
     GPU = "gpu"
 
@@ -33,42 +33,43 @@ class Device(Struct, frozen=True, kw_only=True):
     """A processor, its memories and their speeds, at best."""
 
     name: str
-    kind: Kind
+    kind: DeviceKind
     units: int
     """Multiprocessors, or cores: how many blocks run at the same time without sharing a unit."""
     bytes_per_second: float
-    """From and to the device's memory."""
+    """Bytes per second, from and to the device's memory."""
     cache_bytes_per_second: float
-    """From the last-level cache."""
+    """Bytes per second from the last-level cache."""
     operations_per_second: dict[DType, float]
-    """By element type, of all units together, matrix units included."""
+    """Operations per second by element type, of all units together, matrix units included."""
     launch_seconds: float
-    """What one more kernel costs, however little it does."""
+    """Seconds that one more kernel costs, however little it does."""
     shared_bytes: int
-    """What one block may take of its unit's shared memory; on a CPU a core's own cache."""
+    """Bytes that one block may take of its unit's shared memory; on a CPU a core's own cache."""
     unit_shared_bytes: int
     block_reserved_bytes: int = 0
-    """What each block takes of its unit's shared memory beside its own."""
+    """Bytes that each block takes of its unit's shared memory beside its own."""
     unit_blocks: int
     """How many blocks a unit can hold at most."""
     unit_threads: int
     block_threads: int
     cache_bytes: int
-    """Of the last cache before the device's memory."""
+    """Bytes of the last cache before the device's memory."""
     sources: dict[str, str]
-    """Where the figures are from."""
+    """Where the figures are from, by the names of their fields."""
     reported: str = ""
-    """What JAX calls it."""
+    """The device's name as JAX reports it."""
 
     def rate(self, dtype: DType) -> float:
         """Operations in a second; of a type that has no figure, those of the type it is cast to."""
         rates = self.operations_per_second
         if dtype is DType.F64:
+            # Half of float32's rate: the vectors hold half as many
             return rates.get(dtype, rates[DType.F32] / 2)
         return rates.get(dtype, rates[DType.F32])
 
     def resident(self, shared: int) -> int:
-        """How many blocks a unit holds at once, each with so many bytes of shared memory."""
+        """How many blocks a unit holds at once, each with `shared` bytes of shared memory."""
         if shared > self.shared_bytes:
             return 0
         room = self.unit_shared_bytes // max(1, shared + self.block_reserved_bytes)
@@ -80,32 +81,32 @@ class _Cpu(Struct, frozen=True):
     sources: dict[str, str]
 
 
-class _Known(Struct, frozen=True):
+class _DeviceTable(Struct, frozen=True):
     gpus: list[Device]
     cpu: _Cpu
 
 
 @cache
-def _known() -> _Known:
+def _device_table() -> _DeviceTable:
     data = files(__package__).joinpath("devices.json").read_bytes()
-    return msgspec.json.decode(data, type=_Known)
+    return msgspec.json.decode(data, type=_DeviceTable)
 
 
 def device_names() -> list[str]:
     """The GPUs that are described."""
-    return [each.name for each in _known().gpus]
+    return [gpu.name for gpu in _device_table().gpus]
 
 
 def device(name: str) -> Device:
-    """A described GPU, in whatever case its name is written."""
-    for each in _known().gpus:
-        if each.name.casefold() == name.casefold():
-            return each
+    """A described GPU by its name, in whatever case that is written."""
+    for gpu in _device_table().gpus:
+        if gpu.name.casefold() == name.casefold():
+            return gpu
     raise DeviceError(f"no device {name!r}: there are {', '.join(device_names())}")
 
 
 def this_machine(platform: str = "cpu") -> Device:
-    """The processor that JAX calls so, with what was measured of it here."""
+    """The processor of a JAX `platform`, with what was measured of it here."""
     for ceilings in stored_ceilings():
         if ceilings.platform == platform:
             return described(ceilings)
@@ -126,32 +127,32 @@ def described(ceilings: Ceilings) -> Device:
 
 
 def _gpu(ceilings: Ceilings) -> Device:
-    for each in _known().gpus:
-        if each.reported == ceilings.device:
-            rates = each.operations_per_second | _rates(ceilings)
+    for gpu in _device_table().gpus:
+        if gpu.reported == ceilings.device:
+            rates = gpu.operations_per_second | _rates(ceilings)
             return replace(
-                each,
+                gpu,
                 bytes_per_second=ceilings.bytes_per_second,
                 operations_per_second=rates,
-                sources=each.sources | _measured(ceilings),
+                sources=gpu.sources | _measured(ceilings),
             )
-    known = ", ".join(each.reported for each in _known().gpus)
-    raise DeviceError(f"{ceilings.device} is not described: there are {known}")
+    names = ", ".join(gpu.reported for gpu in _device_table().gpus)
+    raise DeviceError(f"{ceilings.device} is not described: there are {names}")
 
 
 def _cpu(ceilings: Ceilings) -> Device:
-    template = _known().cpu
-    own = private_cache()
+    template = _device_table().cpu
+    private_bytes = private_cache()
     return Device(
         name=ceilings.device,
-        kind=Kind.CPU,
+        kind=DeviceKind.CPU,
         units=ceilings.cores,
         bytes_per_second=ceilings.bytes_per_second,
         cache_bytes_per_second=ceilings.bytes_per_second,
         operations_per_second=_rates(ceilings),
         launch_seconds=template.launch_seconds,
-        shared_bytes=own,
-        unit_shared_bytes=own,
+        shared_bytes=private_bytes,
+        unit_shared_bytes=private_bytes,
         unit_blocks=1,
         unit_threads=1,
         block_threads=1,
@@ -163,8 +164,8 @@ def _cpu(ceilings: Ceilings) -> Device:
 def _rates(ceilings: Ceilings) -> dict[DType, float]:
     """A type that is slower than float32 here is cast to that."""
     least = ceilings.fastest("float32")
-    known = "bfloat16" in ceilings.flops_per_second
-    return {DType.F32: least, DType.BF16: ceilings.fastest("bfloat16") if known else least}
+    measured = "bfloat16" in ceilings.flops_per_second
+    return {DType.F32: least, DType.BF16: ceilings.fastest("bfloat16") if measured else least}
 
 
 def _measured(ceilings: Ceilings) -> dict[str, str]:

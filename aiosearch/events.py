@@ -33,7 +33,7 @@ class WorkerJoined(Event, frozen=True, kw_only=True):
     worker: int
     pid: int
     host: str = ""
-    """Which machine it is on, where it is another one; the process id is one there."""
+    """The machine that the worker is on, where it is another one; `pid` is a process there."""
 
 
 class WorkerLost(Event, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class WorkerLost(Event, frozen=True, kw_only=True):
     worker: int
     reason: str
     died: bool = True
-    """False where it was let go, or does not serve this search."""
+    """False where the worker was let go, or does not serve this search."""
 
 
 class TaskAssigned(Event, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class Checked(Event, frozen=True, kw_only=True):
     process: int
     status: str
     started: float
-    """Search time at which z3 began."""
+    """Search time at which z3 began, in seconds as in `Event.seconds`."""
 
 
 class Progress(Event, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class Progress(Event, frozen=True, kw_only=True):
     solutions: int
     best_cost: float | None
     explored: float | None
-    """The share of the tree that is behind us, where it can be estimated."""
+    """The share of the tree that is explored, from 0 to 1, where it can be estimated."""
     remaining: float | None
     """Seconds to go, where they can be estimated."""
     cache_hits: int
@@ -128,4 +128,4 @@ AnyEvent: TypeAlias = (
 )
 
 Hook: TypeAlias = Callable[[AnyEvent], Any]
-"""Listens to a search; plain or asynchronous. What it returns or raises changes nothing."""
+"""Listens to a search, plain or with `async def`. What it returns or raises changes nothing."""

@@ -28,14 +28,15 @@ def cache_folder() -> Path:
 
 
 def nearest_above(path: Path) -> Path:
-    """What there is of the folders that a path lies in: the lowest, which may be no folder."""
-    return next(one for one in path.absolute().parents if os.path.exists(one))
+    """The lowest of the folders above `path` that exists, which may be no folder."""
+    return next(folder for folder in path.absolute().parents if os.path.exists(folder))
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder that is its user's alone, whatever the umask says; one that is there stays.
+    """Makes a folder that is its user's alone, whatever the umask says; one that is there
+    stays.
 
-    So are those above it that are not there yet. Raises OSError.
+    So are those above it that are not there yet. Raises `OSError`.
     """
     if NOWHERE in path.parents:
         raise OSError("this user has no home folder, and XDG_CACHE_HOME is not set")
@@ -45,9 +46,9 @@ def make_folder(path: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
-    """Puts a whole file in the place of what is there, or changes nothing. Raises OSError.
+    """Puts a whole file in the place of what is there, or changes nothing. Raises `OSError`.
 
-    A new file has this mode, as far as the umask lets it; one that was there keeps its own.
+    A new file has this `mode`, as far as the umask lets it; one that was there keeps its own.
     """
     growing = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -55,26 +56,29 @@ def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
         with suppress(FileNotFoundError):
             shutil.copymode(path, growing)
         growing.write_bytes(content)
+        # In one step: whoever reads finds the old file or the new one
         growing.replace(path)
     finally:
         growing.unlink(missing_ok=True)
 
 
 def is_shared(status: os.stat_result) -> bool:
-    """Whether others can write what has this status."""
+    """Whether others than the user and root can write what has this `status`."""
     writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return bool(writable) or status.st_uid not in (os.geteuid(), 0)
 
 
 def shared(folder: Path) -> Path | None:
-    """The folder, or one above it, in which others could put something else in its place.
+    """The folder, or one above it, in which others could put something else in its place; None
+    where they could not.
 
-    Those above may be shared where nobody can move what is another's. Raises OSError.
+    Those above may be shared where nobody can move what is another's (the sticky bit). Raises
+    `OSError`.
     """
     folder = folder.resolve()
     for place in (folder, *folder.parents):
         status = place.stat()
-        kept = status.st_mode & stat.S_ISVTX and place != folder
-        if is_shared(status) and not (kept and status.st_uid in (os.geteuid(), 0)):
+        sticky = status.st_mode & stat.S_ISVTX and place != folder
+        if is_shared(status) and not (sticky and status.st_uid in (os.geteuid(), 0)):
             return place
     return None

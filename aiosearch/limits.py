@@ -11,7 +11,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Budgets of one search; None is no limit. The first one reached ends the search."""
 
     seconds: float | None = None
-    """Wall time, on a monotonic clock, that of the runs before a resume included."""
+    """Seconds of wall time, on a monotonic clock, that of the runs before a resume included."""
     nodes: int | None = None
     """Nodes explored, to the node."""
     solutions: int | None = None
@@ -19,7 +19,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     memory: int | None = None
     """Bytes resident in all processes of the search's pool together."""
     checks: int | None = None
-    """Questions that z3 itself was asked; cached answers are free."""
+    """Questions that z3 itself was asked; answers from a cache are free."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -1,16 +1,18 @@
-"""Memory that processes of one machine share, and record locks on it.
+"""Memory that processes of one machine share, record locks on it, and mappings in huge pages.
 
 A lock is the kernel's: it is released when its holder dies, at whatever instruction. It excludes
-open file descriptions from each other, so each process opens the file for itself.
+open file descriptions from each other, so each process opens the file for itself with `reopen`.
 """
 
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import struct
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 _FLOCK = struct.Struct("hhqqi4x")
@@ -27,12 +29,13 @@ def unnamed_file(name: str) -> tuple[int, str]:
         path = f"/proc/{os.getpid()}/fd/{fd}"
     else:
         fd, path = tempfile.mkstemp(prefix=f"{name}-")
+    # With the inode: the descriptor's number may be another file by the time that it is opened
     return fd, f"{path}#{os.fstat(fd).st_ino}"
 
 
 def reopen(where: str) -> int:
-    """Opens it once more; raises FileNotFoundError where it is gone, although another file may be
-    open under its descriptor by now."""
+    """Opens a file of `unnamed_file` once more; raises `FileNotFoundError` where it is gone,
+    although another file may be open under its descriptor by now."""
     path, _, inode = where.partition("#")
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     if inode != str(os.fstat(fd).st_ino):
@@ -41,8 +44,8 @@ def reopen(where: str) -> int:
     return fd
 
 
-def forget(where: str) -> None:
-    """Removes it where it has a name, as it does on systems without files in memory."""
+def unlink_if_named(where: str) -> None:
+    """Removes the file where it has a name, as it does on systems without files in memory."""
     path = where.partition("#")[0]
     if not path.startswith("/proc/"):
         Path(path).unlink(missing_ok=True)
@@ -52,11 +55,12 @@ def forget(where: str) -> None:
 if sys.platform == "linux":
 
     def lock(fd: int, first: int, count: int) -> None:
-        """Locks so many numbers, or all from the first on (0); waits while somebody has one."""
+        """Locks `count` numbers from `first` on, or all of them (0); waits while somebody
+        has one."""
         fcntl.fcntl(fd, fcntl.F_OFD_SETLKW, _FLOCK.pack(fcntl.F_WRLCK, 0, first, count, 0))
 
     def try_lock(fd: int, first: int, count: int) -> bool:
-        """Does the same if it can without waiting; says whether it did."""
+        """Locks as `lock` does if it can without waiting; says whether it did."""
         try:
             fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, 0, first, count, 0))
         except (BlockingIOError, PermissionError):
@@ -64,17 +68,18 @@ if sys.platform == "linux":
         return True
 
     def unlock(fd: int, first: int, count: int) -> None:
-        """Lets go of them."""
+        """Unlocks these numbers."""
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, 0, first, count, 0))
 
 else:
 
     def lock(fd: int, first: int, count: int) -> None:
-        """Locks so many numbers, or all from the first on (0); waits while somebody has one."""
+        """Locks `count` numbers from `first` on, or all of them (0); waits while somebody
+        has one."""
         fcntl.lockf(fd, fcntl.LOCK_EX, count, first)
 
     def try_lock(fd: int, first: int, count: int) -> bool:
-        """Does the same if it can without waiting; says whether it did."""
+        """Locks as `lock` does if it can without waiting; says whether it did."""
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, count, first)
         except (BlockingIOError, PermissionError):
@@ -82,5 +87,20 @@ else:
         return True
 
     def unlock(fd: int, first: int, count: int) -> None:
-        """Lets go of them."""
+        """Unlocks these numbers."""
         fcntl.lockf(fd, fcntl.LOCK_UN, count, first)
+
+
+HUGE_PAGE_BYTES = 2 << 20
+"""Bytes of a huge page on the usual processors. Newer kernels let large memory begin at a multiple
+of it; where they do not, a few small pages come before it."""
+
+
+def huge_page_mapping(size: int) -> mmap.mmap:
+    """Memory of this process alone, in huge pages where there are some; raises `OSError`
+    without room."""
+    mapping = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # not every kernel has them
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+    return mapping

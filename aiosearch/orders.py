@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
 from .errors import AiosearchError
+from .problem import AnyProblem, HasBound
 
 Score = Callable[[Any], float]
 
@@ -15,12 +16,14 @@ Score = Callable[[Any], float]
 class Order(Struct, frozen=True):
     """How a worker picks its next node.
 
-    Subclass it for an order of your own: a frozen struct of plain parameters, importable by name.
+    Subclass it for an order of your own: a frozen struct of plain parameters, importable by
+    name.
     """
 
     @property
     def prunes(self) -> bool:
-        """Whether subtrees that cannot hold a better solution are left out."""
+        """Whether subtrees that cannot hold a better solution are left out; needs
+        `HasBound` and `HasCost`."""
         return False
 
     @property
@@ -33,7 +36,7 @@ class Order(Struct, frozen=True):
         """Whether a shallower node always comes before a deeper one."""
         return False
 
-    def score(self, problem: Any) -> Score | None:
+    def score(self, problem: AnyProblem) -> Score | None:
         """Gives the function that scores nodes, or None where nodes are not scored."""
         return None
 
@@ -54,7 +57,7 @@ class BestFirst(Order, frozen=True):
     """The lowest `priority(node)` first; `bound(node)` where there is no priority."""
 
     prune: bool = False
-    """Leave out subtrees whose bound is no better than the best solution found."""
+    """Leave out subtrees whose `bound` is no better than the best solution found."""
 
     @property
     def prunes(self) -> bool:
@@ -64,7 +67,7 @@ class BestFirst(Order, frozen=True):
     def greedy(self) -> bool:
         return True
 
-    def score(self, problem: Any) -> Score:
+    def score(self, problem: AnyProblem) -> Score:
         score: Score | None = getattr(problem, "priority", None) or getattr(problem, "bound", None)
         if score is None:
             raise AiosearchError(
@@ -75,16 +78,16 @@ class BestFirst(Order, frozen=True):
 
 
 class BranchAndBound(Order, frozen=True):
-    """Depth first, most promising child first, without subtrees that cannot improve the best."""
+    """Depth first, the child of lowest `bound` first, without subtrees that cannot improve the
+    best."""
 
     @property
     def prunes(self) -> bool:
         return True
 
-    def score(self, problem: Any) -> Score:
+    def score(self, problem: AnyProblem) -> Score:
         require_bound(problem, "branch-and-bound")
-        score: Score = problem.bound
-        return score
+        return cast("HasBound[Any]", problem).bound  # `require_bound` has looked
 
 
 ORDERS: dict[str, type[Order]] = {
@@ -96,27 +99,28 @@ ORDERS: dict[str, type[Order]] = {
 _SHORT = {"best": BestFirst, "bfs": BreadthFirst, "bnb": BranchAndBound, "dfs": DepthFirst}
 
 
-def find_order(order: str | Order | None, problem: Any) -> Order:
-    """Takes an order by name or as an object; None picks the natural one for the problem."""
+def find_order(order: str | Order | None, problem: AnyProblem) -> Order:
+    """Takes an order by name or as an object; None picks `BranchAndBound` where the problem has
+    `bound` and `cost`, else `DepthFirst`."""
     if order is None:
         has_bound = hasattr(problem, "bound") and hasattr(problem, "cost")
-        found: Order = BranchAndBound() if has_bound else DepthFirst()
+        chosen: Order = BranchAndBound() if has_bound else DepthFirst()
     elif isinstance(order, Order):
-        found = order
+        chosen = order
     else:
         try:
-            found = (ORDERS.get(order) or _SHORT[order])()
+            chosen = (ORDERS.get(order) or _SHORT[order])()
         except KeyError:
             raise AiosearchError(
                 f"unknown order {order!r}; there are {', '.join(ORDERS)}"
             ) from None
-    found.score(problem)
-    if found.prunes:
+    chosen.score(problem)
+    if chosen.prunes:
         require_bound(problem, "a pruning order")
-    return found
+    return chosen
 
 
-def require_bound(problem: Any, order: str) -> None:
+def require_bound(problem: AnyProblem, order: str) -> None:
     missing = [name for name in ("bound", "cost") if not hasattr(problem, name)]
     if missing:
         raise AiosearchError(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 
 def plain(text: str) -> str:
-    """Puts it on one line, with whatever cannot be printed escaped as in Python."""
+    """Puts `text` on one line, with whatever cannot be printed escaped as in Python."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    return "".join(
+        character if character.isprintable() else ascii(character)[1:-1] for character in text
+    )
 
 
 def plain_lines(text: str) -> str:
-    """Does the same line by line."""
+    """Makes each line of `text` plain."""
     return "\n".join(map(plain, text.expandtabs().split("\n")))

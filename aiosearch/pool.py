@@ -16,24 +16,25 @@ import anyio
 
 from .arguments import is_path, is_whole, require
 from .checks import CheckRecord, Verifier
-from .engine.bell import Bell
-from .engine.child import Handle
-from .engine.slots import Deliver, LocalSlot, Member, ProcessSlot, spawner
-from .engine.wire import End, Ping, ToHost, ToWorker
+from .engine.wire.messages import End, Ping, ToHost, ToWorker
+from .engine.worker.bell import Bell
+from .engine.worker.slots import Deliver, LocalSlot, PoolMember, ProcessSlot, spawner
 from .errors import AiosearchError, WorkerError
+from .processes.child import Handle
 
 if TYPE_CHECKING:
     from .remote.links import Listener
     from .remote.machines import Machines
 
 MOST_WORKERS = 4096
-"""Of one machine."""
+"""Workers of one machine; a mistyped number should not start a million processes."""
 MOST_PATIENCE = 24 * 3600.0
 MOST_SILENT_DEATHS = 3
 ANSWER_SECONDS = 1.0
-"""A worker silent for so long after its search ended is stuck in an expand, and others wait."""
+"""Seconds; a worker silent for so long after its search ended is stuck in an `expand`, and others
+wait."""
 PATIENT_SECONDS = 10.0
-"""The same where it may be another search's expand that takes so long."""
+"""Seconds where it may be another search's `expand` that takes so long."""
 _WANTED = {
     "workers": ("0 or more", lambda value: value is None or (is_whole(value) and value >= 0)),
     "cache": ("a path, 'default' or None", lambda value: value is None or is_path(value)),
@@ -91,7 +92,7 @@ class Pool:
 
             self._machines = Machines(listener, self, patience)
         self._slots: list[ProcessSlot | LocalSlot] = []
-        self._members: dict[int, Member] = {}
+        self._members: dict[int, PoolMember] = {}
         self._ids = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._silent_deaths = 0
@@ -120,6 +121,8 @@ class Pool:
             for seat in range(self.workers):
                 slot = ProcessSlot(seat, self._deliver, self._gone, spawner(self._bell))
                 self._slots.append(slot)
+                # One after the other: each is a fork of a millisecond, and the first one starts the
+                # fork server
                 await slot.start()
             if self._machines is not None:
                 await self._machines.start()
@@ -141,7 +144,7 @@ class Pool:
 
     @property
     def seats(self) -> int:
-        """Places for workers of this machine."""
+        """Slots for workers of this machine."""
         return self.workers if self._machines else max(self.workers, 1)
 
     @property
@@ -156,22 +159,22 @@ class Pool:
 
     @property
     def machines(self) -> Machines | None:
-        """The other machines that serve it, where they may."""
+        """The other `Machines` that serve it, where they may."""
         return self._machines
 
     @property
-    def members(self) -> tuple[Member, ...]:
+    def members(self) -> tuple[PoolMember, ...]:
         """The searches that run on it now."""
         return tuple(self._members.values())
 
     @property
     def heard(self) -> tuple[Deliver, Callable[[int], None]]:
-        """What slots of other machines are to call: for a message, and for a death."""
+        """What slots of other machines are to call: for a message (`Deliver`), and for a death."""
         return self._deliver, self._gone
 
     @property
     def verifier(self) -> Verifier | None:
-        """The verification service, once a search has needed it."""
+        """The `Verifier`, once a search has needed it."""
         return self._verifier
 
     def memory(self) -> int:
@@ -190,6 +193,7 @@ class Pool:
             for slot in self._slots:
                 if isinstance(slot, ProcessSlot):
                     slot.kill()
+            # Workers are dead by now, so no search can hear anything more than this
             self._fail_all(AiosearchError("the pool was closed while the search ran"))
             if self._machines is not None:
                 await self._machines.close()
@@ -208,6 +212,7 @@ class Pool:
     async def ready_verifier(self) -> Verifier:
         """Opens the verification service; its processes start with the first question."""
         assert self._opening is not None
+        # Two searches may come at the same moment, and there is one service for both
         async with self._opening:
             if self._verifier is None:
                 verifier = Verifier(
@@ -227,8 +232,8 @@ class Pool:
     def new_id(self) -> int:
         return next(self._ids)
 
-    def attach(self, member: Member) -> None:
-        """Gives a search a seat at every worker."""
+    def attach(self, member: PoolMember) -> None:
+        """Gives a search a session at every worker."""
         if not self._open or self._closed:
             raise AiosearchError("the pool is not open; use `async with aiosearch.Pool() as pool`")
         self._members[member.id] = member
@@ -240,27 +245,27 @@ class Pool:
             elif not slot.alive and slot.seat not in self._vacant:
                 self._gone(slot.seat)
 
-    def detach(self, member: Member) -> None:
+    def detach(self, member: PoolMember) -> None:
         if self._members.pop(member.id, None) is not None:
             for slot in self._slots:
                 slot.send(End(member.id))
             self._rested()
 
-    def note(self, member: Member) -> None:
-        """A search has begun, or found something: whoever keeps that elsewhere is told."""
+    def note(self, member: PoolMember) -> None:
+        """Tells the `Machines`' notebook that a search has begun, or found something."""
         if self._machines is not None:
             self._machines.note(member)
 
     def send(self, seat: int, message: ToWorker) -> int:
-        """Sends it to a seat's worker; gives how many bytes it is."""
+        """Sends a message to a seat's worker; gives how many bytes it is."""
         return self._slots[seat].send(message)
 
     def probe(self, seat: int) -> None:
-        """Ends a worker that does not answer within a second; a new one takes its seat."""
+        """Ends a worker that does not answer within `ANSWER_SECONDS`; a new one takes its seat."""
         slot = self._slots[seat]
         if isinstance(slot, ProcessSlot) and slot.alive:
-            others = any(member.busy(seat) for member in self._members.values())
-            patience = PATIENT_SECONDS if others else ANSWER_SECONDS
+            shared = any(member.busy(seat) for member in self._members.values())
+            patience = PATIENT_SECONDS if shared else ANSWER_SECONDS
             slot.probe(Ping(), patience, partial(self._silent, slot, slot.child))
 
     def _silent(self, slot: ProcessSlot, probed: Handle | None) -> None:
@@ -294,8 +299,11 @@ class Pool:
         slot.kill()
         await slot.reap()
         forever = not self._stays(slot)
+        # Ended by us, or gone with its machine: its work is innocent
         blame = seat not in self._ended and not forever
         self._ended.discard(seat)
+        # A worker that died before it said anything: some of these in a row mean that none can live
+        # here
         self._silent_deaths += blame and not slot.heard
         reason = slot.child.death if slot.child else "it never came"
         for member in list(self._members.values()):
@@ -320,7 +328,7 @@ class Pool:
         self._join(slot)
         return True
 
-    def takers(self, member: Member, seat: int, owner: int) -> Mapping[int, int] | None:
+    def takers(self, member: PoolMember, seat: int, owner: int) -> Mapping[int, int] | None:
         """Who has taken what a dead worker of another machine had offered, if that is known yet."""
         return self._machines.takers(member.id, seat, owner) if self._machines else {}
 
@@ -328,12 +336,13 @@ class Pool:
         """Whether a seat's worker is a process of this machine."""
         return seat < self.workers
 
-    def release_claims(self, member: Member, seat: int, owner: int, committed: int) -> None:
-        """Voids the claims of a dead worker where they were made, if that is elsewhere."""
+    def release_claims(self, member: PoolMember, seat: int, owner: int, committed: int) -> None:
+        """Voids the claims of a dead worker on the machine where they were made, if that is
+        another."""
         if self._machines is not None:
             self._machines.release(member.id, seat, owner, committed)
 
-    def refusals(self, member: Member) -> Mapping[str, str]:
+    def refusals(self, member: PoolMember) -> Mapping[str, str]:
         """Which machines do not serve a search, and why."""
         return self._machines.refusals(member.id) if self._machines else {}
 
@@ -390,7 +399,7 @@ class Pool:
                 member.fail(error)
 
     def warn(self, message: str) -> None:
-        """Tells every search."""
+        """Warns every search."""
         for member in list(self._members.values()):
             member.warn(message)
 
@@ -418,7 +427,7 @@ def usable_cores() -> int:
 
 
 def resident_bytes(pid: int) -> int:
-    """Memory that a process really occupies; 0 where that cannot be told."""
+    """Bytes of memory that a process really occupies; 0 where that cannot be told."""
     try:
         pages = Path(f"/proc/{pid}/statm").read_bytes().split()[1]
     except (OSError, IndexError):

@@ -1,14 +1,24 @@
-"""What a user writes: a problem, and the obligations it asks to have proved."""
+"""What a user writes: a `Problem`, and the `Obligation`s that it asks to have proved."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Iterable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 NodeT = TypeVar("NodeT")
 SolutionT = TypeVar("SolutionT", covariant=True)
+_NodeT = TypeVar("_NodeT", contravariant=True)
+_SolutionT = TypeVar("_SolutionT", contravariant=True)
+
+Expansion: TypeAlias = Iterable[NodeT] | AsyncIterable[NodeT] | Awaitable[Iterable[NodeT]]
+"""What `Problem.expand` may give: children, an asynchronous iterable of them, or a promise."""
+Key: TypeAlias = bytes | str | int | tuple[object, ...]
+"""What `HasKey.key` may give; keys of different types never equal each other."""
+
+LANES = 32
+"""Asynchronous expansions under way at once in one process, where a problem has no `lanes`."""
 
 
 class Obligation(Struct, frozen=True):
@@ -58,12 +68,57 @@ class Problem(Protocol[NodeT, SolutionT]):
         """Gives the node that the search starts from."""
         ...
 
-    def expand(
-        self, node: NodeT
-    ) -> Iterable[NodeT] | AsyncIterable[NodeT] | Awaitable[Iterable[NodeT]]:
+    def expand(self, node: NodeT) -> Expansion[NodeT]:
         """Gives the node's children, always the same ones in the same order."""
         ...
 
     def solutions(self, node: NodeT) -> Iterable[SolutionT]:
         """Gives the solutions that this very node stands for, often none."""
+        ...
+
+
+AnyProblem: TypeAlias = Problem[Any, Any]
+"""A problem whose nodes and solutions are nobody's business here, such as in a worker."""
+
+
+class HasPriority(Protocol[_NodeT]):
+    """A problem that says which nodes look promising; `BestFirst` asks it."""
+
+    def priority(self, node: _NodeT) -> float:
+        """Gives the node's score: `BestFirst` explores the lowest first."""
+        ...
+
+
+class HasBound(Protocol[_NodeT]):
+    """A problem whose subtrees can be left out when they cannot improve the best solution.
+
+    `BranchAndBound` needs it together with `HasCost`.
+    """
+
+    def bound(self, node: _NodeT) -> float:
+        """Gives a lower bound on the `cost` of every solution in the node's subtree."""
+        ...
+
+
+class HasCost(Protocol[_SolutionT]):
+    """A problem whose solutions differ in how good they are; the lowest `cost` is the best."""
+
+    def cost(self, solution: _SolutionT) -> float:
+        """Gives what is minimised; never `nan`."""
+        ...
+
+
+class HasKey(Protocol[_NodeT]):
+    """A problem in which one subtree may be reached over several paths, such as a state graph."""
+
+    def key(self, node: _NodeT) -> Key:
+        """Gives the node's identity: nodes with equal keys have equal subtrees."""
+        ...
+
+
+class HasObligation(Protocol[_NodeT]):
+    """A problem in which z3 decides which subtrees live; see `Obligation`."""
+
+    def obligation(self, node: _NodeT) -> Obligation | None:
+        """Gives the question on which the node's subtree depends, or None where there is none."""
         ...

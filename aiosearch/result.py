@@ -29,6 +29,7 @@ class Solutions(Sequence[SolutionT]):
     def __init__(self, encoded: list[bytes], decode: Callable[[bytes], SolutionT]) -> None:
         self._encoded = encoded
         self._decode = decode
+        # The list goes on growing: a snapshot is its length
         self._length = len(encoded)
 
     def __len__(self) -> int:
@@ -54,7 +55,7 @@ class Solutions(Sequence[SolutionT]):
 
 @dataclass(frozen=True)
 class Result(Generic[SolutionT]):
-    """A snapshot; take another one from `search.result` to see what came since."""
+    """A snapshot; take another one from `Search.result` to see what came since."""
 
     status: SearchStatus
     reason: str
@@ -66,4 +67,4 @@ class Result(Generic[SolutionT]):
     """All distinct solutions in the order found; under a pruning order, the improving ones."""
     statistics: Statistics
     error: Exception | None = None
-    """What made the search fail."""
+    """What made the search fail; None otherwise."""

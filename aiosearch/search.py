@@ -1,4 +1,4 @@
-"""What a user opens: a search as an async context manager and async iterator."""
+"""What a user opens: a `Search` as an async context manager and async iterator."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, cast
 
 import anyio
 
-from ._waiting import waited_for
+from ._blocking import waited_for
 from .arguments import is_path, is_positive, is_whole, require
-from .engine import reference
-from .engine.run import Run
-from .engine.settings import OnError, OnUnknown, Settings
+from .engine.run.run import SearchRun
+from .engine.run.search_settings import OnError, OnUnknown, SearchSettings
+from .engine.wire import reference
 from .errors import AiosearchError
 from .events import Hook
 from .limits import Limits
 from .orders import Order, find_order
 from .pool import Pool
-from .problem import NodeT, Problem
+from .problem import AnyProblem, NodeT, Problem
 from .result import Result, SearchStatus, SolutionT
 from .statistics import Statistics
 from .strategies import Strategy, find_strategy
@@ -45,6 +45,9 @@ class Search(Generic[NodeT, SolutionT]):
     """One search. Leaving the context ends it, and every process that it started, at once.
 
     Iterate over it for improving solutions, or `wait()` for the end; `result` is valid always.
+
+        async with Search(problem) as search:
+            result = await search.wait()
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class Search(Generic[NodeT, SolutionT]):
         hooks = (on,) if callable(on) else tuple(on) if isinstance(on, Iterable) else (on,)
         if not all(map(callable, hooks)):
             raise AiosearchError(f"on must be a hook or several, not {on!r}")
+        # Each worker would start workers, without end
         if reference.running_main_again:
             raise AiosearchError(
                 "the script starts a search while a worker imports it for its classes; put that "
@@ -112,12 +116,12 @@ class Search(Generic[NodeT, SolutionT]):
             if pool is None
             else pool
         )
-        self._run: Run = Run(
+        self._run: SearchRun = SearchRun(
             problem,
             self._pool,
             find_order(order, problem),
             find_strategy(strategy, options),
-            Settings(
+            SearchSettings(
                 strategy=strategy if isinstance(strategy, str) else type(strategy).__qualname__,
                 limits=limits or Limits(),
                 journal=Path(journal) if journal is not None else None,
@@ -171,6 +175,7 @@ class Search(Generic[NodeT, SolutionT]):
         at = 0
         improving = self._run.found.improving
         while True:
+            # The list only grows, so an index is all that an iterator needs
             while at < len(improving):
                 at += 1
                 yield cast("SolutionT", self._run.decode_solution(improving[at - 1][0]))
@@ -198,11 +203,11 @@ class Search(Generic[NodeT, SolutionT]):
 
     @property
     def result(self) -> Result[SolutionT]:
-        """What is found so far, and how the search stands. Valid at any moment."""
+        """What is found so far, and how the search stands, as a `Result`. Valid at any moment."""
         return self._run.result()
 
     def statistics(self) -> Statistics:
-        """The figures so far."""
+        """The figures so far, as in `Result.statistics`."""
         return self._run.statistics()
 
 
@@ -219,8 +224,8 @@ def solve(problem: Problem[NodeT, SolutionT], **options: Any) -> Result[Solution
     return waited_for(search, "aiosearch.solve")
 
 
-def check_problem(problem: Any) -> None:
-    """Says what a problem lacks."""
+def check_problem(problem: AnyProblem) -> None:
+    """Raises `AiosearchError` with what a problem lacks."""
     if isinstance(problem, type):
         raise AiosearchError(f"give an instance: {problem.__qualname__}(...), not the class")
     missing = [

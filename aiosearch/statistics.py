@@ -8,7 +8,7 @@ from .checks import VerifierStatistics
 
 
 class WorkerStatistics(Struct, frozen=True, kw_only=True):
-    """One seat's share of the work."""
+    """One worker's share of the work."""
 
     nodes: int
     tasks: int
@@ -17,7 +17,7 @@ class WorkerStatistics(Struct, frozen=True, kw_only=True):
     messages: int
     """Messages both ways."""
     bytes: int
-    """What they came to, on the way to another process; framing is not counted."""
+    """Bytes of messages on the way to another process; framing is not counted."""
     steals: int
     """How often it gave away work that was asked for, or took what another worker offered."""
     busy: float
@@ -52,7 +52,7 @@ class Statistics(Struct, frozen=True, kw_only=True):
     worker_deaths: int
     workers: tuple[WorkerStatistics, ...]
     checks: VerifierStatistics | None
-    """The verification service, shared by all searches of a pool; None where it was not used."""
+    """Figures of the `Verifier`, shared by all searches of a pool; None where it was not used."""
 
     @property
     def nodes_per_second(self) -> float:

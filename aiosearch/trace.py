@@ -30,7 +30,7 @@ SEARCH, WORKERS, Z3 = 1, 2, 3
 _NAMES = {SEARCH: "search", WORKERS: "workers", Z3: "z3 processes"}
 _START = b'{"displayTimeUnit":"ms","traceEvents":[\n'
 _LONGEST = 200
-"""Characters of a solution."""
+"""Characters of a solution that are shown."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -63,7 +63,7 @@ class ChromeTrace:
         self.close()
 
     def __call__(self, event: AnyEvent) -> None:
-        """Writes an event down; raises AiosearchError, once, when the file cannot be written."""
+        """Writes an event down; raises `AiosearchError`, once, when the file cannot be written."""
         if self._closed:
             return
         if self._file is None:
@@ -148,7 +148,8 @@ class ChromeTrace:
                 self._instant(SEARCH, 0, "warning", event)
 
     def _work(self, event: WorkReported) -> None:
-        """Draws a report as one span of waiting and one of work, the latter up to the report."""
+        """Draws a `WorkReported` as one span of waiting and one of work, the latter up to
+        the report."""
         begun = event.seconds - event.busy
         if event.waiting:
             waited = begun - event.waiting

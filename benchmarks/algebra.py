@@ -16,13 +16,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from corpus import CORPUS, Case
-from figures import figure
+from lib.figures import figure
 
 from aiosearch.equivalence import verify
 from aiosearch.limits import Limits
-from aiosearch.optimizer.algebra import Enumerating, Rewriting, estimate, improve, searchable
-from aiosearch.optimizer.algebra.tidying import Tidier
-from aiosearch.optimizer.splice.cutting import cut
+from aiosearch.optimizer.algebra import (
+    EnumerationSearch,
+    RewriteSearch,
+    estimate,
+    improve,
+    searchable,
+)
+from aiosearch.optimizer.algebra.rules.simplification import Tidier
+from aiosearch.optimizer.trace.traced import cut
 from aiosearch.orders import BestFirst
 from aiosearch.search import solve
 from aiosearch.tensor import Program
@@ -97,7 +103,7 @@ def compare(
 
 def by_rules(way: Way, program: Program, seconds: float) -> list[Program]:
     """What rewriting alone finds."""
-    problem, limits = Rewriting(to_json(program)), Limits(seconds=seconds)
+    problem, limits = RewriteSearch(to_json(program)), Limits(seconds=seconds)
     started = time.process_time()
     result = solve(problem, order="best-first", workers=0, limits=limits, cache=None)
     return noted(way, started, result.statistics.nodes, [one.program for one in result.solutions])
@@ -105,7 +111,7 @@ def by_rules(way: Way, program: Program, seconds: float) -> list[Program]:
 
 def bottom_up(way: Way, program: Program, seconds: float, tally: Counter[str]) -> list[Program]:
     """What enumeration alone finds."""
-    problem, limits = Enumerating(to_json(program)), Limits(seconds=seconds)
+    problem, limits = EnumerationSearch(to_json(program)), Limits(seconds=seconds)
     started, order = time.process_time(), BestFirst(prune=True)
     result = solve(problem, order=order, workers=0, limits=limits, cache=None)
     tally.update(problem.tally)

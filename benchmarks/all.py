@@ -12,9 +12,11 @@ import sys
 import time
 from pathlib import Path
 
-from figures import figure
+from lib.figures import figure
 
 FOLDER = Path(__file__).parent
+SOAK = FOLDER.parent / "tests" / "soak"
+SOAKS = ("chaos", "hostile", "outages")
 NAMES = (
     *("nodes", "roundtrip", "links", "steals", "speedup", "strategies", "simulated"),
     *("checks", "lag", "stall", "starts", "cancel", "resume", "chaos"),
@@ -28,7 +30,8 @@ def run(name: str, quick: bool) -> bool:
     """Runs one; says whether it went well."""
     arguments = ["--quick"] if quick and name not in ONE_SIZE else []
     started = time.monotonic()
-    done = subprocess.run([sys.executable, FOLDER / f"{name}.py", *arguments], check=False)
+    folder = SOAK if name in SOAKS else FOLDER
+    done = subprocess.run([sys.executable, folder / f"{name}.py", *arguments], check=False)
     seconds = time.monotonic() - started
     figure(f"benchmark {name}: time taken", seconds, "s", exit_status=done.returncode)
     return done.returncode == 0

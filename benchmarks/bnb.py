@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pybnb
-from ladder import Rung, ladder
+from lib.engine.sized_searches import Rung, ladder
 
 TASK_SECONDS = 0.25
 

@@ -14,11 +14,11 @@ import argparse
 import time
 from typing import Any
 
-from figures import figure
+from lib.figures import figure
 
 from aiosearch import Result, SearchStatus, solve
 from aiosearch.orders import BestFirst
-from aiosearch.superoptimizer.fastest import Priced
+from aiosearch.superoptimizer.enumeration.branch_and_bound import Priced
 from aiosearch.workloads.fused import Fused
 
 NAMES = ("rms_norm", "gated_mlp", "lora", "gqa")

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import lib.optimizer.handwritten_jax as spellings
 import numpy as np
-import spellings
 from corpus import CORPUS, Case, Function
-from figures import figure, versions
+from lib.figures import figure, versions
 
 from aiosearch.capture import CaptureError, capture
 from aiosearch.equivalence import verify
-from aiosearch.measure.clocks import cpu_ns
+from aiosearch.measure.worker.timing import cpu_ns
 
 SAMPLE = 1e-3
 """A sample lasts at least so many seconds, by calls in a row."""

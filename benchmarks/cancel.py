@@ -17,8 +17,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-from endless import Doubling, Doubtful, Stuck
-from figures import figure, spread
+from lib.engine.endless_searches import Doubling, Doubtful, Stuck
+from lib.figures import figure, spread
 
 from aiosearch import Search
 from aiosearch.events import AnyEvent, TaskAssigned, WorkerJoined, WorkReported

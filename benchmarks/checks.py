@@ -19,13 +19,13 @@ from typing import Any
 
 import msgspec
 import z3
-from figures import figure, spread, versions
-from goals import AXIOMS, HARD, equalities, hackers_delight
+from lib.engine.z3_goals import AXIOMS, HARD, equalities, hackers_delight
+from lib.figures import figure, spread, versions
 
 from aiosearch import Obligation, Search
 from aiosearch.checks import Verifier, z3_version
-from aiosearch.checks.digest import digest
-from aiosearch.workloads.rungs import RUNGS, Rung
+from aiosearch.checks.questions import digest
+from aiosearch.workloads.ladder import RUNGS, Rung
 
 RLIMIT = 400_000
 """A pool's default."""

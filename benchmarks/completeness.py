@@ -14,16 +14,16 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from figures import figure
+from lib.figures import figure
 
 from aiosearch.superoptimizer.space import Space
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from drawn import NAMES, drawn, equal, small
-from membership import Answer, Members, Membership
 from right_programs import saved_cases
-from samples import samples
+from testkit.superoptimizer.membership import Answer, Members, Membership
+from testkit.superoptimizer.samples import samples
 
 
 def main() -> None:

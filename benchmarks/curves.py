@@ -23,12 +23,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from figures import figure
-from replays import DEPTH, NOTHING, WORKERS, Curve, Replays, recorded
+from lib.engine.replays import DEPTH, NOTHING, WORKERS, Curve, Replays, recorded
+from lib.figures import figure
 
-from aiosearch.cli.curves import plot
-from aiosearch.comparing import published
-from aiosearch.comparing.arms import Arm
+from aiosearch.lab import published
+from aiosearch.lab.arms import Arm
+from aiosearch.lab.simulated_chart import plot
 from aiosearch.remote.transports import has_transport
 from aiosearch.strategies import list_strategies
 

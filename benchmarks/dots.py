@@ -15,13 +15,12 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from figures import figure, versions
+from lib.figures import figure, versions
 
 from aiosearch.codegen.ir import Buffer
-from aiosearch.codegen.native.compiling import compiled, compiled_handler
-from aiosearch.codegen.native.loading import load
+from aiosearch.codegen.native.compiler import compile_handler, compile_program, load
+from aiosearch.codegen.native.kernel_program import KernelPhase, KernelProgram
 from aiosearch.codegen.native.machine import host
-from aiosearch.codegen.native.native import Native, Phase
 from aiosearch.tensor import DType
 
 SUMS, LANES = 16, 16
@@ -45,9 +44,9 @@ def main() -> None:
         f"declare {VECTOR} {FUSED}({VECTOR}, {VECTOR}, {VECTOR})",
     ]
     sums = Buffer("sums", DType.F32, (SUMS, LANES))
-    phases = tuple(Phase(TURNS) for _ in instructions)
-    native = Native("dots", "\n".join([*declared, *texts]), (), (sums,), phases)
-    library = load(native, compiled(native, machine), compiled_handler(machine))
+    phases = tuple(KernelPhase(TURNS) for _ in instructions)
+    native = KernelProgram("dots", "\n".join([*declared, *texts]), (), (sums,), phases)
+    library = load(native, compile_program(native, machine), compile_handler(machine))
     room = np.zeros((SUMS, LANES), np.float32)
     calls = [_call(address, room) for address in library.phases]
     rounds = [[call() for call in calls] for _ in range(ROUNDS)]

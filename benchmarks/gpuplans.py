@@ -14,19 +14,19 @@ import argparse
 import asyncio
 import math
 
-from figures import figure
-from kernelrows import ROWS, Row, gpu_rows
+from lib.figures import figure
+from lib.kernels.rows import ROWS, Row, gpu_rows
 
-from aiosearch.codegen.fusing import fused
-from aiosearch.codegen.ir import Fold, Kernel, Module
-from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.ir import Module, ReductionKind, TileKernel
+from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.pallas import Tiling, plans, write
-from aiosearch.codegen.pallas.counting import demand
-from aiosearch.codegen.pallas.cubin import Argument, Machine, compiled, missing
-from aiosearch.codegen.pallas.layout import Layout
-from aiosearch.codegen.pallas.nodes import Nodes
-from aiosearch.codegen.pallas.predicting import Prediction
-from aiosearch.codegen.plans import Plan
+from aiosearch.codegen.pallas.cost.block_demand import block_demand
+from aiosearch.codegen.pallas.cost.kernel_cost import TilingPrediction
+from aiosearch.codegen.pallas.cubin import Argument, CompiledKernel, compile_cubin, missing_compiler
+from aiosearch.codegen.pallas.layout import TileLayout
+from aiosearch.codegen.pallas.nodes import TileNodes
+from aiosearch.codegen.passes.kernel_fusion import fuse_kernels
+from aiosearch.codegen.schedule.plans import ModulePlan
 from aiosearch.devices import Device, device, device_names
 from aiosearch.tensor import DType
 from aiosearch.tensor.types import BYTES
@@ -47,7 +47,7 @@ def main() -> None:
 
 def tell(row: Row, gpu: Device, most: int) -> None:
     """A figure for each kernel of the best plans of a program."""
-    module = fused(lower(row.program))
+    module = fuse_kernels(lower(row.program))
     least = least_seconds(module, gpu)
     for plan in plans(module, gpu, most):
         made = machines(plan, gpu)
@@ -72,21 +72,21 @@ def least_seconds(module: Module, gpu: Device) -> float:
     return gpu.launch_seconds + max(moved / gpu.bytes_per_second, products / gpu.rate(DType.BF16))
 
 
-def _products(kernel: Kernel) -> int:
+def _products(kernel: TileKernel) -> int:
     """What is multiplied and added up by stages that sum over what several loads depend on."""
     return sum(
         math.prod(one.size for one in (*stage.free, *stage.folded))
         for stage in kernel.stages
-        if stage.fold is Fold.SUM and len(stage.loads) > 1
+        if stage.fold is ReductionKind.SUM and len(stage.loads) > 1
     )
 
 
-def predicted(kernel: Kernel, tiling: Tiling, gpu: Device) -> Prediction:
-    asked = demand(Layout(Nodes(kernel), tiling))
-    return Prediction(asked, tiling.warps, tiling.stages, gpu)
+def predicted(kernel: TileKernel, tiling: Tiling, gpu: Device) -> TilingPrediction:
+    asked = block_demand(TileLayout(TileNodes(kernel), tiling))
+    return TilingPrediction(asked, tiling.warps, tiling.stages, gpu)
 
 
-def _facts(kernel: Kernel, tiling: Tiling, gpu: Device) -> dict[str, object]:
+def _facts(kernel: TileKernel, tiling: Tiling, gpu: Device) -> dict[str, object]:
     found = predicted(kernel, tiling, gpu)
     return {
         "tiles": str(tiling),
@@ -98,17 +98,17 @@ def _facts(kernel: Kernel, tiling: Tiling, gpu: Device) -> dict[str, object]:
     }
 
 
-def machines(plan: Plan[Tiling], gpu: Device) -> dict[str, Machine]:
+def machines(plan: ModulePlan[Tiling], gpu: Device) -> dict[str, CompiledKernel]:
     """The kernels as machine code, where that can be made."""
-    if missing() is not None:
+    if missing_compiler() is not None:
         return {}
     given = [Argument(one.dtype, one.shape) for one in plan.module.inputs]
     text = write(plan.module, plan.schedules)
-    made = asyncio.run(compiled(text, plan.module.name, given, gpu))
+    made = asyncio.run(compile_cubin(text, plan.module.name, given, gpu))
     return {one.name: one for one in made.kernels}
 
 
-def _made(one: Machine | None) -> dict[str, object]:
+def _made(one: CompiledKernel | None) -> dict[str, object]:
     if one is None:
         return {}
     return {

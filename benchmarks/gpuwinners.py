@@ -20,19 +20,29 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import layers
-from figures import figure, versions
-from kernelrows import ROWS, Row, gpu_rows
+import lib.optimizer.builtin_cases as layers
+from lib.figures import figure, versions
+from lib.kernels.rows import ROWS, Row, gpu_rows
+from lib.optimizer.agreement import Judge
 from msgspec import Struct
 from msgspec.structs import replace
-from truthful import Judge
 
-from aiosearch.codegen.pallas.cubin import Argument, CannotCompile, Cubin, compiled, missing
+from aiosearch.codegen.pallas.cubin import (
+    Argument,
+    CannotCompile,
+    Cubin,
+    compile_cubin,
+    missing_compiler,
+)
 from aiosearch.devices import Device, device, device_names
-from aiosearch.optimizer.contenders import Contender, Question, contest
+from aiosearch.optimizer.array_types import array_types
+from aiosearch.optimizer.candidates.generation import (
+    CandidateQuestion,
+    CandidateSource,
+    generate_candidates,
+)
+from aiosearch.optimizer.candidates.gpu_kernels import describe_missing_kernels
 from aiosearch.optimizer.effort import BUDGETS, Effort
-from aiosearch.optimizer.gpu_kernels import left_out
-from aiosearch.optimizer.types import array_types
 from aiosearch.tensor.files import to_json
 
 BUDGET = replace(BUDGETS[Effort.QUICK], search_seconds=2.0, kernels=8)
@@ -69,9 +79,11 @@ def main() -> None:
 
 def winners(row: Row, gpu: Device, most: int) -> list[Winner]:
     """Runs and compiles them one by one, telling each."""
-    question = Question(to_json(row.program), BUDGET, SEED, False, gpu=gpu.name)
+    question = CandidateQuestion(to_json(row.program), BUDGET, SEED, False, gpu=gpu.name)
     told: list[str] = []
-    some = [one for one in contest(question, told.append).contenders if one.kernels][:most]
+    some = [one for one in generate_candidates(question, told.append).contenders if one.kernels][
+        :most
+    ]
     if not some:
         return [_missed(row, told)]
     arrays = Judge.drawn(row.program, {}, SEED)
@@ -86,13 +98,13 @@ def winners(row: Row, gpu: Device, most: int) -> list[Winner]:
 
 def _missed(row: Row, told: Sequence[str]) -> Winner:
     """A program without kernels is one that is not right; what was told says why."""
-    reasons = [text for text in told if text.startswith(left_out(""))]
+    reasons = [text for text in told if text.startswith(describe_missing_kernels(""))]
     one = Winner("no kernels", "; ".join(reasons) or "no kernels are left", 0.0, None)
     tell(row, one)
     return one
 
 
-def ran(row: Row, one: Contender, given: Sequence[Any], judge: Judge, gpu: Device) -> Winner:
+def ran(row: Row, one: CandidateSource, given: Sequence[Any], judge: Judge, gpu: Device) -> Winner:
     """In interpret mode, and through the compiler."""
     started = time.perf_counter()
     try:
@@ -103,20 +115,20 @@ def ran(row: Row, one: Contender, given: Sequence[Any], judge: Judge, gpu: Devic
     return Winner(one.how, objection, seconds, *_compiled(row, one, gpu))
 
 
-def _interpreted(one: Contender, given: Sequence[Any]) -> list[Any]:
+def _interpreted(one: CandidateSource, given: Sequence[Any]) -> list[Any]:
     module: dict[str, Any] = {}
     exec(one.source, module)
     function = jax.jit(lambda *arrays: module[one.function](*arrays, interpret=True))
     return jax.tree.leaves(jax.block_until_ready(function(*given)))  # type: ignore[no-untyped-call]
 
 
-def _compiled(row: Row, one: Contender, gpu: Device) -> tuple[Cubin | None, str]:
-    if missing() is not None:
+def _compiled(row: Row, one: CandidateSource, gpu: Device) -> tuple[Cubin | None, str]:
+    if missing_compiler() is not None:
         return None, ""
     types = zip(row.program.inputs, array_types(row.program), strict=True)
     arguments = [Argument(term.dtype, one.shape) for term, one in types]
     try:
-        return asyncio.run(compiled(one.source, one.function, arguments, gpu)), ""
+        return asyncio.run(compile_cubin(one.source, one.function, arguments, gpu)), ""
     except CannotCompile as error:
         return None, str(error)
 
@@ -151,8 +163,8 @@ def tell_all(found: Sequence[Winner]) -> None:
     right, compared = sum(not one.objection for one in found), versions("jax", "jaxlib")
     told = "first on a GPU: right in interpret mode"
     figure(told, right, "winners", target=len(found), compared=compared)
-    if missing() is not None:
-        sys.stderr.write(f"none was compiled: {missing()}\n")
+    if missing_compiler() is not None:
+        sys.stderr.write(f"none was compiled: {missing_compiler()}\n")
         return
     machine = [one.cubin for one in found if one.cubin is not None]
     spilled = [each.spilled_bytes for one in machine for each in one.kernels]

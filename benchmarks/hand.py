@@ -24,14 +24,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from figures import figure, versions
-from handmade import BUILT, Workshop, compiler, lacking
-from handrace import BUDGET, Clocks, Paired, paired
-from kernelrows import ROWS, TYPES, Row, cpu_rows, lying_rows
-from kerneltable import operations, traffic
-from rounds import Compared
+from lib.figures import figure, versions
+from lib.kernels.c_kernel_race import BUDGET, Clocks, Paired, paired
+from lib.kernels.c_kernels import BUILT, Workshop, compiler, lacking
+from lib.kernels.result_table import operations, traffic
+from lib.kernels.rows import ROWS, TYPES, Row, cpu_rows, lying_rows
+from lib.optimizer.paired_timing import Compared
 
-from aiosearch.cli.tables import table
+from aiosearch.cli.output.table import table
 from aiosearch.measure.race import Clock
 from aiosearch.optimizer.effort import Budget
 from aiosearch.pool import usable_cores

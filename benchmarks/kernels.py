@@ -23,21 +23,22 @@ import argparse
 import asyncio
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from entrants import entrants
-from kernelcost import Costs, costs
-from kernelrace import Raced, raced
-from kernelrows import ROWS, TYPES, Row, cpu_rows, gpu_rows
-from kerneltable import as_table, tell, tell_all, tell_costs, tell_failed
+from lib.kernels.build_cost import Costs, costs
+from lib.kernels.entrants import entrants
+from lib.kernels.kernel_race import Raced, raced
+from lib.kernels.result_table import as_table, tell, tell_all, tell_costs, tell_failed
+from lib.kernels.rows import ROWS, TYPES, Row, cpu_rows, gpu_rows
 from msgspec.structs import replace
 
 from aiosearch.measure import Ceilings, JaxExecutor, Way, measure_ceilings, stored_ceilings
-from aiosearch.optimizer.devices import platform
+from aiosearch.optimizer.candidates.generation_process import generation_process
+from aiosearch.optimizer.device_kind import platform
 from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.errors import OptimizeError
-from aiosearch.optimizer.rewriting import rewriter
 
 FULL = replace(BUDGETS[Effort.DEFAULT], kernels=16, trials=24, trial_seconds=15.0)
 QUICK = replace(BUDGETS[Effort.QUICK], search_seconds=2.0, kernels=8, rounds=15)
@@ -97,7 +98,7 @@ async def compare(options: argparse.Namespace) -> None:
     async with JaxExecutor(options.target) as executor:
         for row in options.table:
             try:
-                async with rewriter(lambda text: None) as process:
+                async with generation_process(lambda text: None) as process:
                     entered = await entrants(row, budget, options.target, process)
                     races.append(
                         await raced(row, entered, executor, budget, process, not options.quick)
@@ -105,6 +106,11 @@ async def compare(options: argparse.Namespace) -> None:
             except OptimizeError as error:
                 failed.append(row)
                 tell_failed(row, str(error))
+                continue
+            except Exception as error:  # a row of the table may fail, and the others go on
+                failed.append(row)
+                traceback.print_exc()
+                tell_failed(row, f"{type(error).__name__}: {error}")
                 continue
             tell(races[-1], ceilings, **_more(options.target, races[-1]))
             if options.target == "cpu":
@@ -118,11 +124,10 @@ def _more(target: str, one: Raced) -> dict[str, Any]:
     """What this process has to time itself."""
     if target == "cpu":
         return {}
-    import jax
-    from gpukernels import beside
+    from lib.kernels.gpu_libraries import beside
 
     try:
-        return beside(one, BESIDE_SECONDS, jax.devices(target)[0])
+        return beside(one, BESIDE_SECONDS, target)
     except Exception as error:  # of whichever library: no reason to lose the race, or the next ones
         return {"beside_failed": f"{type(error).__name__}: {error}"}
 

@@ -14,15 +14,15 @@ import time
 from pathlib import Path
 from random import Random
 
-from figures import figure
+from lib.figures import figure
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
-from drawn_mugraphs import mugraphs  # found in the tests' folder
-from drawn_ways import drawn_schedules, in_a_way
-from lowered import difference
-from refereed import Referee, errors
-from running import MACHINES, drawn, run
+from testkit.kernels.error_bounds import Referee, errors
+from testkit.kernels.lowered import difference
+from testkit.kernels.native_run import MACHINES, drawn, run
+from testkit.kernels.random_schedules import drawn_schedules, in_a_way
+from testkit.random_mugraphs.printable import mugraphs  # found in the tests' folder
 
 
 def main(count: int) -> None:

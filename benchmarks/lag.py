@@ -17,10 +17,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from figures import figure
+from lib.figures import figure
 
 from aiosearch import Search
-from aiosearch.engine import journal as journal_module
+from aiosearch.engine.journal import journal as journal_module
 from aiosearch.events import AnyEvent
 from aiosearch.workloads.uts import TREES
 

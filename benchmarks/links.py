@@ -19,7 +19,7 @@ from pathlib import Path
 
 import uvloop
 from aiosearch_sockets import TcpListener, call
-from figures import figure, spread
+from lib.figures import figure, spread
 
 from aiosearch.remote.links import Link
 

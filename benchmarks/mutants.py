@@ -19,14 +19,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from figures import figure
+from lib.figures import figure
 
 from aiosearch.equivalence import Status, Verdict, prove, verify
-from aiosearch.equivalence.classify import DRAWS, Referee
-from aiosearch.equivalence.counterexample import Kind
+from aiosearch.equivalence.counterexample import CounterexampleKind
 from aiosearch.equivalence.distributions import DISTRIBUTIONS
+from aiosearch.equivalence.float_referee import DRAWS, FloatReferee
 from aiosearch.tensor import DType
-from aiosearch.tensor.generalise import generalise
+from aiosearch.tensor.analysis.generalise import generalise
 from aiosearch.testing.mutants import Change, Mutant, mutants
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
@@ -34,7 +34,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from right_programs import Case, cases
 
 TRUTHS = {True: "differ", False: "equal", None: "close"}
-UNLIKE_REALS = (Kind.OVERFLOW, Kind.DOMAIN)
+UNLIKE_REALS = (CounterexampleKind.OVERFLOW, CounterexampleKind.DOMAIN)
 ALL = tuple(dict.fromkeys((*DRAWS, *DISTRIBUTIONS)))
 ORDINARY = ("normal", "positive", "small")
 """Inputs on which floats and real numbers agree."""
@@ -81,7 +81,7 @@ class Run:
         self.proved_wrong = 0
 
     def judge(
-        self, case: Case, referees: tuple[Referee, Referee], exact: bool, mutant: Mutant
+        self, case: Case, referees: tuple[FloatReferee, FloatReferee], exact: bool, mutant: Mutant
     ) -> None:
         referee, ordinary = referees
         start = time.perf_counter()
@@ -157,8 +157,8 @@ def main() -> None:
         if arguments.only and not any(name in case.name for name in arguments.only):
             continue
         referees = (
-            Referee(case.original, arguments.seed, ALL),
-            Referee(case.original, arguments.seed, ORDINARY),
+            FloatReferee(case.original, arguments.seed, ALL),
+            FloatReferee(case.original, arguments.seed, ORDINARY),
         )
         kept = exact(case, arguments.seed)
         for mutant in chosen(case, 3 if arguments.quick else arguments.limit, arguments.seed):

@@ -21,13 +21,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import layers
-from contest import Outcome, Setting, contest, known
+import lib.optimizer.builtin_cases as layers
 from corpus import CORPUS, Case
-from summary import as_table, tell, tell_all
+from lib.optimizer.contest import Outcome, Setting, contest, known
+from lib.optimizer.summary import as_table, tell, tell_all
 
 from aiosearch.measure import JaxExecutor
-from aiosearch.optimizer.devices import platform
+from aiosearch.optimizer.device_kind import platform
 from aiosearch.optimizer.effort import Effort
 from aiosearch.optimizer.errors import OptimizeError
 

@@ -21,15 +21,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from agreement import alike, leaves
-from figures import figure
-from rounds import Call, compared
+from lib.figures import figure
+from lib.optimizer.agreement import alike, leaves
+from lib.optimizer.paired_timing import Call, compared
 
 from aiosearch.measure import JaxExecutor
 from aiosearch.optimizer.effort import Effort
-from aiosearch.optimizer.optimizing import optimize
-from aiosearch.optimizer.report import Found
-from aiosearch.optimizer.results import Results
+from aiosearch.optimizer.optimization import optimize
+from aiosearch.optimizer.outcomes.report import Found
+from aiosearch.optimizer.outcomes.results import Results
 
 RANK = 16
 
@@ -138,7 +138,7 @@ async def one(
             **times.facts(),
             claimed=round(found.answer.speedup, 2),
             how=_how(found),
-            packed_bytes=found.answer.evidence.get("packed_bytes", 0),
+            packed_bytes=found.answer.evidence.packed_bytes or 0,
             right=right,
             size=arguments.size,
             jax=jax.__version__,

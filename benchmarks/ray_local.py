@@ -21,14 +21,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import byhand
+import lib.engine.process_pool_search as byhand
 import ray
 from aiosearch_ray import RayListener
 from aiosearch_ray.cluster import Cluster
-from figures import figure, spread, versions
-from ladder import Rung, ladder
+from lib.engine.processes import command_of, cpu_of
+from lib.engine.sized_searches import Rung, ladder
+from lib.figures import figure, spread, versions
 from msgspec import Struct
-from processes import command_of, cpu_of
 from speedup import agree, efficiency, median, per_node
 
 from aiosearch import Pool, Search
@@ -84,7 +84,7 @@ def workers_of(actor: int) -> list[int]:
     """An actor starts them from the thread of its event loop."""
     threads = Path(f"/proc/{actor}/task").glob("*/children")
     children = [int(pid) for thread in threads for pid in thread.read_text().split()]
-    return [pid for pid in children if "aiosearch.engine.worker" in command_of(pid)]
+    return [pid for pid in children if "aiosearch.engine.worker.worker_main" in command_of(pid)]
 
 
 async def measure(rung: Rung, on: Served) -> Measured:

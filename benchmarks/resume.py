@@ -23,8 +23,8 @@ from random import Random
 from typing import Any
 
 import msgspec
-from figures import figure, spread
-from tallied import Tallied, expanded
+from lib.engine.counted_tree import Tallied, expanded
+from lib.figures import figure, spread
 
 from aiosearch import Search
 from aiosearch.events import AnyEvent, WorkReported

@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import uvloop
-from figures import figure, spread
+from lib.figures import figure, spread
 
 from aiosearch import Search
 from aiosearch.strategies import API, Assign, Command, Event, Idle, Opened, Plan

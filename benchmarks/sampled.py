@@ -18,8 +18,8 @@ import time
 from random import Random
 from statistics import mean, quantiles, stdev
 
-from figures import figure
-from ladder import FUSED, Rung
+from lib.engine.sized_searches import FUSED, Rung
+from lib.figures import figure
 from msgspec import Struct
 
 from aiosearch.workloads.fused import Fused

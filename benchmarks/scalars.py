@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from figures import figure
+from lib.figures import figure
 
 from aiosearch.codegen.ir import Operation
-from aiosearch.codegen.native.machine import Machine, host, portable
-from aiosearch.codegen.scalars import ERRORS
+from aiosearch.codegen.llvm.scalars import ERRORS
+from aiosearch.codegen.native.machine import CpuMachine, host, portable
 from aiosearch.tensor.types import DType
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
-from ulps import EXACT, drawn, off
-from vectorly import Scalar
+from testkit.kernels.scalar_functions import Scalar
+from testkit.kernels.ulps import EXACT, drawn, off
 
 CHUNK = 1 << 20
 TIMED = 1 << 14
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def measure(
-    operation: Operation, dtype: DType, machine: Machine, every: int, *, fused: bool
+    operation: Operation, dtype: DType, machine: CpuMachine, every: int, *, fused: bool
 ) -> None:
     """Prints the figures of one function."""
     lanes = machine.width // 4

@@ -24,11 +24,11 @@ import argparse
 from collections.abc import Sequence
 from types import MappingProxyType
 
-from alike import equal_for_workers, equal_in_any_order
-from asking import ask_z3
-from figures import figure, spread
+from lib.figures import figure, spread
+from lib.superoptimizer.invariance import equal_for_workers, equal_in_any_order
+from lib.superoptimizer.z3_pruning import ask_z3
 from msgspec import Struct
-from searching import Outcome, Task, searched
+from search_process import Outcome, Task, searched
 
 from aiosearch.superoptimizer.space import Space
 

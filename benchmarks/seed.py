@@ -27,22 +27,22 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from figures import figure
+from lib.engine.ray_cluster import has_ray, ray_nodes
+from lib.engine.replays import DEPTH, WORKERS, Curve, Replays, recorded
+from lib.figures import figure
 from msgspec import Struct
 from msgspec.structs import replace
-from raycluster import has_ray, ray_nodes
-from replays import DEPTH, WORKERS, Curve, Replays, recorded
 
-from aiosearch.comparing import published
-from aiosearch.comparing.arms import Arm, with_bases
-from aiosearch.comparing.contest import Contest
-from aiosearch.comparing.replaying import Replayed
-from aiosearch.comparing.rows import Row, rows
-from aiosearch.comparing.trial import Outcome
+from aiosearch.lab import published
+from aiosearch.lab.arms import Arm, with_bases
+from aiosearch.lab.contest import ArmContest
+from aiosearch.lab.rows import ArmRow, rows
+from aiosearch.lab.simulated_arms import Replayed
+from aiosearch.lab.trial import TrialOutcome
 from aiosearch.remote.transports import has_transport
 from aiosearch.strategies import list_strategies
 from aiosearch.workloads import Blocks, Kernels
-from aiosearch.workloads.rungs import RUNGS, Rung
+from aiosearch.workloads.ladder import RUNGS, Rung
 
 HERE = (1, 2, 4)
 """Workers that are run; more are simulated."""
@@ -80,8 +80,8 @@ class Found(Struct, frozen=True):
     way: Way
     rung: str
     task: str
-    base: Row | None
-    here: Mapping[int, Row]
+    base: ArmRow | None
+    here: Mapping[int, ArmRow]
     beyond: Curve | None
 
     def tell(self) -> None:
@@ -120,7 +120,7 @@ class Found(Struct, frozen=True):
     def _tell(
         self,
         what: tuple[str, str],
-        measured: Callable[[Row], float | None],
+        measured: Callable[[ArmRow], float | None],
         simulated: Callable[[Replayed], float | None],
         **more: Any,
     ) -> None:
@@ -135,11 +135,11 @@ class Found(Struct, frozen=True):
             **{key: each for key, each in more.items() if each},
         )
 
-    def _over_once(self, row: Row) -> float | None:
+    def _over_once(self, row: ArmRow) -> float | None:
         once = self.base.checks if self.base else None
         return row.checks / once if row.checks and once else None
 
-    def _each(self, get: Callable[[Row], float | None]) -> dict[int, float]:
+    def _each(self, get: Callable[[ArmRow], float | None]) -> dict[int, float]:
         return _rounded({workers: get(row) for workers, row in self.here.items()})
 
     def _all(self, get: Callable[[Replayed], float | None]) -> dict[int, float]:
@@ -188,7 +188,7 @@ def ways() -> list[Way]:
     ]
 
 
-async def measured(rung: Rung, every: Sequence[Way], repeats: int, ray: bool) -> dict[Arm, Row]:
+async def measured(rung: Rung, every: Sequence[Way], repeats: int, ray: bool) -> dict[Arm, ArmRow]:
     """Runs all ways on each number of workers; those of Ray on a cluster of so many nodes.
 
     A node of Ray brings a z3 process, so that there none can be locked.
@@ -207,9 +207,9 @@ def _with_workers(arms: Sequence[Arm], numbers: Sequence[int]) -> list[Arm]:
     return [replace(arm, workers=workers) for workers in numbers for arm in arms]
 
 
-async def _contest(rung: Rung, arms: Sequence[Arm], repeats: int) -> dict[Arm, Row]:
+async def _contest(rung: Rung, arms: Sequence[Arm], repeats: int) -> dict[Arm, ArmRow]:
     """Every way has to give the same answer; one whose workers do not come is left out."""
-    contest = Contest(
+    contest = ArmContest(
         rung.problem, with_bases(arms), repeats, ended=_ended, on_unknown=rung.on_unknown
     )
     await contest.run()
@@ -221,7 +221,7 @@ async def _contest(rung: Rung, arms: Sequence[Arm], repeats: int) -> dict[Arm, R
     return {row.arm: row for row in whole}
 
 
-def _ended(outcome: Outcome) -> None:
+def _ended(outcome: TrialOutcome) -> None:
     _say(f"round {outcome.round + 1}: {outcome.arm}: {outcome.seconds:.1f} s")
 
 
@@ -247,7 +247,7 @@ def main() -> None:
     options = _options()
     name = options.rung or ("blocks-second" if options.quick else "blocks-some")
     rung, every = RUNGS[name], ways()
-    here: dict[Arm, Row] = {}
+    here: dict[Arm, ArmRow] = {}
     beyond: dict[Way, Curve] = {}
     if options.only != "simulated":
         repeats = options.repeats or (1 if options.quick else 2)

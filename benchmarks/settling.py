@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import knownjax
-from entrants import KNOWN, Known
-from figures import figure, versions
-from handrace import SEED, Own, judge_of
-from kernelrows import Row, row
+import lib.kernels.jax_spellings as knownjax
+from lib.figures import figure, versions
+from lib.kernels.c_kernel_race import SEED, Own, judge_of
+from lib.kernels.entrants import KNOWN, Known
+from lib.kernels.rows import Row, row
 from msgspec.structs import replace
 
-from aiosearch.measure.timing import SETTLING_CALLS, SETTLING_NS
+from aiosearch.measure.worker.timing import SETTLING_CALLS, SETTLING_NS
 from aiosearch.optimizer.effort import BUDGETS, Effort
 
 CALLS = 16

@@ -29,16 +29,16 @@ from pathlib import Path
 from typing import Any
 
 from aiosearch_sockets import TcpListener
-from figures import figure
-from processes import children_of, cpu_of
+from lib.engine.processes import children_of, cpu_of
+from lib.figures import figure
 
 from aiosearch import Pool, Search
-from aiosearch.engine.settings import OnUnknown
+from aiosearch.engine.run.search_settings import OnUnknown
+from aiosearch.lab.recording.replay import RecordedWithQuestions
 from aiosearch.recording import Recorded, load, record
-from aiosearch.recording.replay import RecordedWithQuestions
 from aiosearch.strategies import API, Assign, Command, Event, Idle, Opened, Plan
 from aiosearch.testing import Simulation, simulate
-from aiosearch.workloads.rungs import RUNGS
+from aiosearch.workloads.ladder import RUNGS
 from aiosearch.workloads.shapes import Tiny
 from aiosearch.workloads.superopt import Superopt
 from aiosearch.workloads.uts import TREES, UTS
@@ -107,7 +107,7 @@ async def _once(
 def _processes(host: int) -> list[int]:
     """Workers and z3 processes, of the machine that the benchmark started too."""
     hosts = [host, *(pid for pid in children_of(host, "worker --workers"))]
-    modules = ("aiosearch.engine.worker", "aiosearch.checks.solver")
+    modules = ("aiosearch.engine.worker.worker_main", "aiosearch.checks.solver")
     return [pid for each in hosts for module in modules for pid in children_of(each, module)]
 
 

@@ -18,12 +18,12 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import byhand
-from figures import figure, spread, versions
-from ladder import Rung, ladder
+import lib.engine.process_pool_search as byhand
+from lib.engine.processes import cpu_of
+from lib.engine.sized_searches import Rung, ladder
+from lib.figures import figure, spread, versions
 from msgspec import Struct
-from others import pybnb_figures
-from processes import cpu_of
+from pybnb_comparison import pybnb_figures
 
 from aiosearch import Pool, Search
 from aiosearch.workloads.shapes import Tiny

@@ -25,10 +25,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from figures import figure
+from lib.figures import figure
 
-from aiosearch.optimizer.optimizing import optimize
-from aiosearch.optimizer.results import Results
+from aiosearch.optimizer.optimization import optimize
+from aiosearch.optimizer.outcomes.results import Results
 
 TARGET_MS = 5.0
 REMEMBERED_MS = 50.0

@@ -26,15 +26,15 @@ from typing import Any, TypeAlias
 import uvloop
 from aiosearch_sockets import TcpListener
 from aiosearch_stealing.board import SharedBoard
-from figures import figure
+from lib.figures import figure
 
 from aiosearch import Search
-from aiosearch.engine.bell import Bell
-from aiosearch.engine.bundles import ROOT, Codec
-from aiosearch.engine.channel import Channel
-from aiosearch.engine.explorer import DepthFirstExplorer
-from aiosearch.engine.reference import return_type
-from aiosearch.engine.sharing import Sharing
+from aiosearch.engine.explore.bundles import ROOT, Codec
+from aiosearch.engine.explore.explorer import DepthFirstExplorer
+from aiosearch.engine.wire.reference import return_type
+from aiosearch.engine.worker.bell import Bell
+from aiosearch.engine.worker.work_sharing import WorkSharing
+from aiosearch.processes.frames import Channel
 from aiosearch.strategies import API, Assign, Command, Event, Idle, Opened, Plan
 from aiosearch.workloads.queens import Queens
 from aiosearch.workloads.uts import UTS
@@ -59,11 +59,11 @@ def explorer() -> DepthFirstExplorer[Any]:
     return DepthFirstExplorer(TREE, Codec("UTS", return_type(TREE, "root")))
 
 
-def sharing(exchange: Any, owner: int) -> Sharing:
-    return Sharing(exchange, owner, 0, verdicts=True)
+def sharing(exchange: Any, owner: int) -> WorkSharing:
+    return WorkSharing(exchange, owner, 0, verdicts=True)
 
 
-def load(board: Sharing, mine: DepthFirstExplorer[Any]) -> int:
+def load(board: WorkSharing, mine: DepthFirstExplorer[Any]) -> int:
     """Takes what lies there; gives the number of subtrees."""
     bundles = board.take()
     for bundle in bundles:

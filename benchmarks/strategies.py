@@ -15,16 +15,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from figures import figure
-from ladder import Rung, ladder
+from lib.engine.sized_searches import Rung, ladder
+from lib.figures import figure
 from msgspec.structs import replace
 
-from aiosearch.comparing.arms import Arm, with_bases
-from aiosearch.comparing.contest import Contest
-from aiosearch.comparing.intervals import Interval, ratio
-from aiosearch.comparing.rows import Row, rows
-from aiosearch.comparing.trial import Outcome
-from aiosearch.workloads.rungs import RUNGS
+from aiosearch.lab.arms import Arm, with_bases
+from aiosearch.lab.contest import ArmContest
+from aiosearch.lab.intervals import Interval, ratio
+from aiosearch.lab.rows import ArmRow, rows
+from aiosearch.lab.trial import TrialOutcome
+from aiosearch.workloads.ladder import RUNGS
 
 ORDER = "depth-first"
 TARGETS = {"queue": 0.95, "stealing": 0.95, "sockets": 0.93}
@@ -44,16 +44,16 @@ def others(switches: Sequence[dict[str, Any]]) -> list[Arm]:
     return [replace(arm, **each) for arm in OURS for each in switches]
 
 
-async def compared(problem: Any, arms: Sequence[Arm], repeats: int) -> Contest:
+async def compared(problem: Any, arms: Sequence[Arm], repeats: int) -> ArmContest:
     """Runs all arms and their base; every one has to give the same answer."""
-    contest = Contest(problem, with_bases(arms), repeats)
+    contest = ArmContest(problem, with_bases(arms), repeats)
     await contest.run()
     found = rows(problem, contest.arms, contest.outcomes, contest.failures)
     assert not [row for row in found if row.trouble], [(row.arm, row.trouble) for row in found]
     return contest
 
 
-def figures_of(contest: Contest, problem: Any) -> dict[Arm, Row]:
+def figures_of(contest: ArmContest, problem: Any) -> dict[Arm, ArmRow]:
     found = rows(problem, contest.arms, contest.outcomes, {})
     return {row.arm: row for row in found}
 
@@ -65,7 +65,7 @@ def ends(found: Interval | None) -> list[float | None]:
     return [round(found.low, 4), round(found.high, 4)]
 
 
-def show_efficiency(name: str, row: Row) -> None:
+def show_efficiency(name: str, row: ArmRow) -> None:
     assert row.seconds is not None
     assert row.speedup is not None
     assert row.cpu_efficiency is not None
@@ -87,7 +87,7 @@ def show_efficiency(name: str, row: Row) -> None:
     )
 
 
-def show_balance(name: str, row: Row) -> None:
+def show_balance(name: str, row: ArmRow) -> None:
     figure(
         f"balance of {row.arm}: {name}",
         row.balance,
@@ -98,7 +98,7 @@ def show_balance(name: str, row: Row) -> None:
     )
 
 
-def show_checks(name: str, row: Row, base: Row) -> None:
+def show_checks(name: str, row: ArmRow, base: ArmRow) -> None:
     assert row.checks is not None
     assert base.checks
     figure(
@@ -113,7 +113,7 @@ def show_checks(name: str, row: Row, base: Row) -> None:
     )
 
 
-def show_gain(name: str, contest: Contest, arm: Arm, found: dict[Arm, Row]) -> None:
+def show_gain(name: str, contest: ArmContest, arm: Arm, found: dict[Arm, ArmRow]) -> None:
     """How much longer another arm takes than the same strategy as it is."""
     ours = Arm(arm.strategy, arm.order, arm.workers)
     gain = ratio(_seconds(contest.outcomes, arm), _seconds(contest.outcomes, ours))
@@ -131,13 +131,13 @@ def show_gain(name: str, contest: Contest, arm: Arm, found: dict[Arm, Row]) -> N
     )
 
 
-def _without_neighbours(row: Row) -> float:
+def _without_neighbours(row: ArmRow) -> float:
     """The time it would take on a quiet machine, over the CPU seconds of its base."""
     assert row.cpu_efficiency is not None
     return 1 / (row.cpu_efficiency * (1 - (row.idle_share or 0.0)) * row.arm.workers)
 
 
-def _seconds(outcomes: Sequence[Outcome], arm: Arm) -> list[float]:
+def _seconds(outcomes: Sequence[TrialOutcome], arm: Arm) -> list[float]:
     found = sorted((one.round, one.seconds) for one in outcomes if one.arm == arm)
     return [seconds for _, seconds in found]
 

@@ -11,12 +11,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from figures import figure
+from lib.figures import figure
 
 from aiosearch.equivalence import Verdict, verify
 from aiosearch.tensor import Program
-from aiosearch.tensor.mirage import MirageGraph, load_mugraphs
-from aiosearch.tensor.pairing import pairs
+from aiosearch.tensor.mirage import MirageGraph, load_mugraphs, pairs
 from aiosearch.tensor.programs import BUILTINS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
@@ -79,7 +78,7 @@ def timed(a: Program, b: Program) -> tuple[Verdict, float]:
 
 def rewritten() -> None:
     """Right programs, at the sizes that they are written for: how many are proved for all."""
-    from rewrites import REWRITES
+    from testkit.programs.rewrites import REWRITES
 
     times: list[float] = []
     proved = 0

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).with_name("figures.md")
-COMMAND = "uv run --group bench python benchmarks/{name}.py"
-CHECKOUT = re.compile(r"/[^\s:]*/(?=benchmarks/)")
+COMMAND = "uv run --group bench python {folder}/{name}.py"
+SOAK = ("chaos", "hostile", "outages")
+"""Those of `tests/soak`; the others are of `benchmarks`."""
+CHECKOUT = re.compile(r"/[^\s:]*/(?=(?:benchmarks|tests/soak)/)")
 """Where the benchmarks lay that say where a function is."""
 KNOWN = ("figure", "value", "unit", "target", "load", "machine", "versions", "compared", "ways")
 DETAILS = ("jax", "kernel", "out")
@@ -61,7 +63,9 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def section(name: str, figures: list[dict[str, Any]]) -> str:
     """Makes the part of one benchmark: its command, its machine, a table."""
-    lines = [f"## {name}", "", f"`{COMMAND.format(name=name.partition('.')[0])}`", ""]
+    script = name.partition(".")[0]
+    folder = "tests/soak" if script in SOAK else "benchmarks"
+    lines = [f"## {name}", "", f"`{COMMAND.format(folder=folder, name=script)}`", ""]
     if figures:
         lines += [about(figures), ""]
     lines += [
@@ -106,7 +110,12 @@ def row(figure: dict[str, Any]) -> str:
         "; ".join(more),
         shown(figure.get("load")),
     )
-    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+    return f"| {' | '.join(map(plain, cells))} |"
+
+
+def plain(cell: str) -> str:
+    """Text of a cell in which neither a bar nor a bracket means anything to Markdown."""
+    return re.sub(r"([\[\]])", r"\\\1", cell.replace("|", "/"))
 
 
 def ratios(found: dict[str, Any]) -> str:

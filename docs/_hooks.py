@@ -16,9 +16,9 @@ from typing import Any
 
 import griffe
 import msgspec
-from aiosearch.cli.exits import Exit
-from aiosearch.cli.parser import make_parser
-from aiosearch.cli.settings import SETTINGS
+from aiosearch.cli.inputs.settings import SETTINGS
+from aiosearch.cli.output.streams import Exit
+from aiosearch.cli.parser import help_of
 from aiosearch.events import AnyEvent
 from mkdocs.structure.files import File
 
@@ -32,8 +32,16 @@ SAID = re.compile(r"^::: said (\w+)(?: (.*))?$", re.MULTILINE)
 SCHEMA = "reference/events.schema.json"
 
 
+CHECKOUT = re.compile(
+    r"\[(`[^`]+`|[^\]`]+)\]\((?:\.\./)+(?:aiosearch|plugins|tests|benchmarks)/[^)]*\)"
+)
+"""A link to a file of the checkout, which the site does not have."""
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    return SAID.sub(lambda said: SAYERS[said[1]](*(said[2] or "").split()), markdown)
+    """Fills in what the code says, and shows files of the checkout by their names alone."""
+    filled = SAID.sub(lambda said: SAYERS[said[1]](*(said[2] or "").split()), markdown)
+    return CHECKOUT.sub(r"\1", filled)
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -50,15 +58,7 @@ def schema() -> str:
 def help_text(*command: str) -> str:
     """Gives what `aiosearch COMMAND --help` writes, at a fixed width."""
     os.environ["COLUMNS"] = "88"
-    parser: Any = make_parser()
-    for name in command:
-        choices: dict[str, Any] = next(
-            action.choices
-            for action in parser._actions
-            if isinstance(action.choices, dict) and name in action.choices
-        )
-        parser = choices[name]
-    return "```text\n" + parser.format_help().rstrip() + "\n```"
+    return "```text\n" + help_of(*command).rstrip() + "\n```"
 
 
 def settings() -> str:
@@ -268,20 +268,32 @@ def constants() -> str:
 
 
 NUMBERS = (
-    ("a worker's slice, in nanoseconds", "engine.worker.SLICE_NS"),
-    ("a slice of `workers=0`, in nanoseconds", "engine.slots.LOCAL_SLICE_NS"),
-    ("largest frame between processes, in bytes", "engine.channel.MAX_FRAME"),
-    ("first interval between a worker's reports, in seconds", "engine.run.REPORT_SECONDS"),
-    ("later, as a share of the time that has passed", "engine.pace.REPORT_SHARE"),
-    ("time for last reports when a search ends early, in seconds", "engine.run.GRACE_SECONDS"),
-    ("how long a journal's record waits for company, in seconds", "engine.batches.BATCH_SECONDS"),
-    ("how often a journal is forced to the disk, in seconds", "engine.journal.SYNC_SECONDS"),
-    ("a smaller journal is never replaced by a snapshot, in bytes", "engine.journal.COMPACT_BYTES"),
-    ("keys that a table has room for", "engine.claims.CAPACITY"),
-    ("nodes of a worker that may wait for verdicts", "engine.general.MOST_PARKED"),
-    ("asynchronous expansions of a worker under way", "engine.general.LANES"),
-    ("one node in this many is expanded twice, to check `expand`", "engine.explorer.CHECK_EVERY"),
-    ("workers that may die of a lone subtree", "engine.ledger.MOST_DEATHS"),
+    ("a worker's slice, in nanoseconds", "engine.worker.worker_main.SLICE_NS"),
+    ("a slice of `workers=0`, in nanoseconds", "engine.worker.slots.LOCAL_SLICE_NS"),
+    ("largest frame between processes, in bytes", "processes.frames.MAX_FRAME"),
+    ("first interval between a worker's reports, in seconds", "engine.run.run.REPORT_SECONDS"),
+    ("later, as a share of the time that has passed", "engine.run.ticker.REPORT_SHARE"),
+    ("time for last reports when a search ends early, in seconds", "engine.run.run.GRACE_SECONDS"),
+    (
+        "how long a journal's record waits for company, in seconds",
+        "engine.journal.batches.BATCH_SECONDS",
+    ),
+    (
+        "how often a journal is forced to the disk, in seconds",
+        "engine.journal.journal.SYNC_SECONDS",
+    ),
+    (
+        "a smaller journal is never replaced by a snapshot, in bytes",
+        "engine.journal.journal.COMPACT_BYTES",
+    ),
+    ("keys that a table has room for", "engine.explore.claims.CAPACITY"),
+    ("nodes of a worker that may wait for verdicts", "engine.explore.heap_explorer.MOST_PARKED"),
+    ("asynchronous expansions of a worker under way", "problem.LANES"),
+    (
+        "one node in this many is expanded twice, to check `expand`",
+        "engine.explore.explorer.CHECK_EVERY",
+    ),
+    ("workers that may die of a lone subtree", "engine.books.ledger.MOST_DEATHS"),
     ("verdicts that a cache file keeps", "checks.store.ROWS"),
     ("verdicts in memory", "checks.cache.REMEMBERED"),
 )

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from aiosearch.codegen import ir, pallas
-from aiosearch.codegen.cpu.choices import choices
-from aiosearch.codegen.cpu.printer import native
-from aiosearch.codegen.cpu.words import told
-from aiosearch.codegen.lowering import lower
-from aiosearch.codegen.native.inspecting import assembly, figures
-from aiosearch.codegen.native.machine import Machine
-from aiosearch.codegen.scalars import ERRORS
+from aiosearch.codegen.cpu.description import describe_schedule
+from aiosearch.codegen.cpu.emit.kernel import print_module
+from aiosearch.codegen.cpu.space.choices import choices
+from aiosearch.codegen.llvm.scalars import ERRORS
+from aiosearch.codegen.lower.lowering import lower
+from aiosearch.codegen.native.assembly import assembly, instruction_counts
+from aiosearch.codegen.native.machine import CpuMachine
 from aiosearch.devices import device
 from aiosearch.tensor import DType
 from aiosearch.tensor.text import parse
@@ -23,7 +23,7 @@ from _tensor import table
 
 PAGE = Path(__file__).with_name("why") / "kernels.md"
 PROGRAM = re.compile(r"^program norm\(.*?^}\n", re.MULTILINE | re.DOTALL)
-MACHINE = Machine(
+MACHINE = CpuMachine(
     "x86_64-unknown-linux-gnu",
     "znver4",
     "+avx,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512bf16",
@@ -53,8 +53,8 @@ def printed() -> Printed:
     module = lower(parse(found[0]))
     (kernel,) = module.kernels
     legal = choices(kernel, MACHINE, THREADS, ["W"])
-    made = native(module, {kernel.name: legal[0]}, MACHINE)
-    words = tuple(told(kernel, one) for one in legal)
+    made = print_module(module, {kernel.name: legal[0]}, MACHINE)
+    words = tuple(describe_schedule(kernel, one) for one in legal)
     return Printed(module, words, made.text, assembly(made, MACHINE))
 
 
@@ -87,7 +87,7 @@ def _assembly() -> str:
 
 
 def _registers() -> str:
-    (counted,) = figures(printed().assembly)
+    (counted,) = instruction_counts(printed().assembly)
     return _fenced("text", str(counted))
 
 

@@ -11,22 +11,22 @@ from aiosearch.equivalence.distributions import DISTRIBUTIONS, SPECIAL
 from aiosearch.tensor import ACCUMULATORS, OPERATORS, DType, Operator
 from aiosearch.tensor.abstract import Abstract, Abstracts, Shaped
 from aiosearch.tensor.mugraph import LOAD
-from aiosearch.tensor.operator import Kind
+from aiosearch.tensor.operator import ParameterKind
 from aiosearch.tensor.programs import BUILTINS
 from aiosearch.tensor.terms import LITERAL
 
 VALUES = {
-    Kind.SIZE: "N",
-    Kind.SHAPE: "[N, …]",
-    Kind.AXIS: "axis",
-    Kind.AXES: "[axis, …]",
-    Kind.PERMUTATION: "[axis, …]",
-    Kind.COUNT: "N",
-    Kind.COUNTS: "[N, …]",
-    Kind.NUMBER: "number",
-    Kind.WORD: "word",
-    Kind.FLAG: "true",
-    Kind.DTYPE: "type",
+    ParameterKind.SIZE: "N",
+    ParameterKind.SHAPE: "[N, …]",
+    ParameterKind.AXIS: "axis",
+    ParameterKind.AXES: "[axis, …]",
+    ParameterKind.PERMUTATION: "[axis, …]",
+    ParameterKind.COUNT: "N",
+    ParameterKind.COUNTS: "[N, …]",
+    ParameterKind.NUMBER: "number",
+    ParameterKind.WORD: "word",
+    ParameterKind.FLAG: "true",
+    ParameterKind.DTYPE: "type",
 }
 """How a parameter of each kind is written."""
 

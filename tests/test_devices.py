@@ -6,14 +6,14 @@ from msgspec.structs import fields, replace
 from aiosearch.devices import (
     Device,
     DeviceError,
-    Kind,
+    DeviceKind,
     described,
     device,
     device_names,
     this_machine,
 )
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
-from aiosearch.measure.caches import last_cache, private_cache
+from aiosearch.measure.cache_sizes import last_cache, private_cache
 from aiosearch.measure.ceilings import PROTOCOL
 from aiosearch.tensor import DType
 
@@ -35,7 +35,7 @@ MEASURED = Ceilings(
 def test_every_figure_has_a_source(name: str) -> None:
     """A described GPU says of each figure where it is from."""
     found = device(name)
-    assert found.kind is Kind.GPU
+    assert found.kind is DeviceKind.GPU
     sourced = {figure for key in found.sources for figure in key.split(", ")}
     assert sourced == {
         field.name for field in fields(Device) if field.type in (int, float, dict[DType, float])
@@ -72,7 +72,7 @@ def test_this_machine_is_what_was_measured() -> None:
         this_machine()
     store_ceilings(MEASURED)
     found = this_machine()
-    assert (found.kind, found.units, found.bytes_per_second) == (Kind.CPU, 2, 2e10)
+    assert (found.kind, found.units, found.bytes_per_second) == (DeviceKind.CPU, 2, 2e10)
     assert found.shared_bytes == private_cache()
     assert found.cache_bytes == last_cache("cpu") >= private_cache()
     assert found.resident(1000) == 1

@@ -19,8 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from aiosearch.tensor.mirage import MirageGraph, load_mugraphs
-from aiosearch.tensor.pairing import pairs
+from aiosearch.tensor.mirage import MirageGraph, load_mugraphs, pairs
 from aiosearch.tensor.programs import BUILTINS
 from aiosearch.tensor.text import parse
 
@@ -136,3 +135,17 @@ def test_the_graph_that_is_taken_apart_is_the_saved_one() -> None:
     saved = load_mugraphs(path.read_bytes())[0]
     assert isinstance(saved, MirageGraph)
     assert parse(told.text) in [pair.graph for pair in pairs(saved, BUILTINS["qk_norm_v"])]
+
+
+def test_files_that_pages_name_are_there() -> None:
+    """Links into the checkout, and paths in the glossary."""
+    missing, count = [], 0
+    for page in (HOUSE / "docs").rglob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        paths = [page.parent / link for link in re.findall(r"\]\(((?:\.\./)+[\w./-]+)\)", text)]
+        if page.name == "glossary.md":
+            paths += [HOUSE / "aiosearch" / path for path in re.findall(r"`(\w+/[\w./]+)`", text)]
+        count += len(paths)
+        missing += [f"{page.name}: {path}" for path in paths if not path.exists()]
+    assert count > 100
+    assert not missing

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
-import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from ..tensor import Program, Term, tensor
-from .constants import Constants
+from .constants import ClosedOverConstants
 from .errors import CaptureError
-from .jaxprs import Known, Reader
+from .jax_types import AbstractArray, Function, NumpyArray, PyTree
+from .jaxprs import JaxprReader, Known
 from .names import input_names, title
 from .values import element_type, whole
 
@@ -27,21 +26,21 @@ class Captured:
     """
 
     program: Program
-    constants: Mapping[str, np.ndarray[Any, Any]]
+    constants: Mapping[str, NumpyArray]
 
 
-def capture(function: Callable[..., Any], *args: Any, name: str | None = None) -> Captured:
+def capture(function: Function, *args: PyTree, name: str | None = None) -> Captured:
     """Reads a function of arrays as a program; raises CaptureError where it has no words for it.
 
     Arguments are arrays or `jax.ShapeDtypeStruct`s, or trees of them, whose leaves become inputs.
     """
     closed = _traced(function, args)
     inputs = [
-        tensor(own, element_type(var.aval.dtype), _sizes(var.aval))
-        for own, var in zip(input_names(function, args), closed.jaxpr.invars, strict=True)
+        tensor(name_of_input, element_type(var.aval.dtype), _sizes(var.aval))
+        for name_of_input, var in zip(input_names(function, args), closed.jaxpr.invars, strict=True)
     ]
-    constants = Constants()
-    reader = Reader(constants)
+    constants = ClosedOverConstants()
+    reader = JaxprReader(constants)
     arguments = [whole(term, term.dtype) for term in inputs]
     outputs = [_whole(value) for value in reader.closed(closed, arguments)]
     used = constants.used(outputs)
@@ -49,7 +48,7 @@ def capture(function: Callable[..., Any], *args: Any, name: str | None = None) -
     return Captured(program, {term.parameter("name"): array for term, array in used.items()})
 
 
-def _traced(function: Callable[..., Any], args: Sequence[Any]) -> ClosedJaxpr:
+def _traced(function: Function, args: Sequence[PyTree]) -> ClosedJaxpr:
     try:
         return jax.make_jaxpr(function)(*args)
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
@@ -63,7 +62,7 @@ def _whole(value: Known) -> Term:
     return value.full()
 
 
-def _sizes(aval: Any) -> tuple[int, ...]:
+def _sizes(aval: AbstractArray) -> tuple[int, ...]:
     if not all(isinstance(size, int) for size in aval.shape):
         raise CaptureError("", f"sizes are not known in {aval}")
     return tuple(aval.shape)

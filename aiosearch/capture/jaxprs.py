@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jax.extend.source_info_util import summarize
 
 from ..tensor import DType, TensorError
-from ..tensor.wholes import largest
-from . import contractions as _contractions
-from . import indexing as _indexing
-from . import layout as _layout
-from . import pointwise as _pointwise
-from . import reductions as _reductions
-from .constants import Constants
+from ..tensor.analysis.integer_overflow import largest
+from .constants import ClosedOverConstants
 from .errors import CaptureError
-from .layout import row, stacked
-from .rules import RULES
-from .values import Value, known, uniform
+from .jax_types import AbstractArray, Atom, Leaf, Parameters, PyTree, aval
+from .primitives import contractions as _contractions
+from .primitives import data_movement as _layout
+from .primitives import indexing as _indexing
+from .primitives import pointwise as _pointwise
+from .primitives import reductions as _reductions
+from .primitives.data_movement import row, stacked
+from .primitives.registry import RULES
+from .values import TracedValue, known_array, uniform
 
 _INLINED = frozenset(
     {
@@ -48,33 +49,35 @@ _COMPUTED = frozenset({"abs", "add", "mul", "neg", "square", "sub"})
 _STEPS = 32
 """The longest loop that is written out."""
 
-Known: TypeAlias = "Value | CaptureError"
+Known: TypeAlias = "TracedValue | CaptureError"
 
 
-class Reader:
+class JaxprReader:
     """Reads equations in order; what cannot be read only matters where it is used."""
 
-    def __init__(self, constants: Constants) -> None:
+    def __init__(self, constants: ClosedOverConstants) -> None:
         self.constants = constants
 
     def closed(self, closed: ClosedJaxpr, arguments: Sequence[Known]) -> list[Known]:
-        return self.open(closed.jaxpr, [self.constant(one) for one in closed.consts], arguments)
+        return self.open(closed.jaxpr, [self.constant(array) for array in closed.consts], arguments)
 
     def open(
         self, jaxpr: Jaxpr, constants: Sequence[Known], arguments: Sequence[Known]
     ) -> list[Known]:
-        values: dict[Any, Known] = dict(zip(jaxpr.constvars, constants, strict=True))
+        values: dict[Var, Known] = dict(zip(jaxpr.constvars, constants, strict=True))
         values.update(zip(jaxpr.invars, arguments, strict=True))
 
-        def value(atom: Any) -> Known:
-            return self.constant(atom.val, atom.aval) if isinstance(atom, Literal) else values[atom]
+        def value(atom: Atom) -> Known:
+            return (
+                self.constant(atom.val, aval(atom)) if isinstance(atom, Literal) else values[atom]
+            )
 
         for equation in jaxpr.eqns:
-            found = self.equation(equation, [value(atom) for atom in equation.invars])
-            values.update(zip(equation.outvars, found, strict=True))
+            results = self.equation(equation, [value(atom) for atom in equation.invars])
+            values.update(zip(equation.outvars, results, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
 
-    def constant(self, held: Any, aval: Any = None) -> Known:
+    def constant(self, held: Leaf, aval: AbstractArray | None = None) -> Known:
         try:
             return self.constants.value(held, aval)
         except CaptureError as error:
@@ -82,12 +85,12 @@ class Reader:
 
     def equation(self, equation: JaxprEqn, operands: Sequence[Known]) -> list[Known]:
         before = {id(operand) for operand in operands}
-        found: Sequence[Value | TensorError]
+        results: Sequence[TracedValue | TensorError]
         try:
-            found = self.read(equation, operands)
+            results = self.read(equation, operands)
         except TensorError as error:
-            found = [error] * len(equation.outvars)
-        return [_located(value, equation, before) for value in found]
+            results = [error] * len(equation.outvars)
+        return [_located(value, equation, before) for value in results]
 
     def read(self, equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
         primitive, params = equation.primitive.name, equation.params
@@ -102,11 +105,11 @@ class Reader:
         return _read(equation, operands)
 
     def branch(
-        self, operands: Sequence[Known], branches: Sequence[ClosedJaxpr], **params: Any
+        self, operands: Sequence[Known], branches: Sequence[ClosedJaxpr], **params: object
     ) -> Sequence[Known]:
         """A choice that is made beforehand, such as one by platform."""
         (which,) = _readable(operands[:1])
-        place = known(which)
+        place = known_array(which)
         if place is None:
             raise CaptureError("", "on what is computed")
         chosen = min(max(int(place), 0), len(branches) - 1)
@@ -118,7 +121,7 @@ class Reader:
         jaxpr: ClosedJaxpr,
         length: int,
         reverse: bool,
-        **params: Any,
+        **params: object,
     ) -> Sequence[Known]:
         """A loop of few steps, written out."""
         if not 0 < length <= _STEPS:
@@ -128,14 +131,16 @@ class Reader:
         rows = _readable(operands[constants + carries :])
         steps: list[Sequence[Known]] = []
         for step in reversed(range(length)) if reverse else range(length):
-            found = self.closed(jaxpr, [*fixed, *carried, *(row(one, step) for one in rows)])
-            carried = found[:carries]
-            steps.append(found[carries:])
+            results = self.closed(
+                jaxpr, [*fixed, *carried, *(row(operand, step) for operand in rows)]
+            )
+            carried = results[:carries]
+            steps.append(results[carries:])
         steps = steps[::-1] if reverse else steps
         return [*carried, *(stacked(_readable(parts)) for parts in zip(*steps, strict=True))]
 
 
-def _groups(params: Mapping[str, Any]) -> tuple[int, int]:
+def _groups(params: Parameters) -> tuple[int, int]:
     """How many operands of a loop stay, and how many are carried on; jax says so in two ways."""
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
@@ -143,7 +148,7 @@ def _groups(params: Mapping[str, Any]) -> tuple[int, int]:
     return len(list(constants)), len(list(carried))
 
 
-def _read(equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[Value]:
+def _read(equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[TracedValue]:
     primitive, values = equation.primitive.name, _readable(operands)
     rule = RULES.get(primitive)
     if rule is None:
@@ -152,16 +157,16 @@ def _read(equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[Value]:
     if unsigned and primitive in {"neg", "sub"}:
         raise CaptureError("", "of numbers without a sign")
     read = partial(rule, **_plain(equation.params))
-    found = _several(read(*values))
+    results = _several(read(*values))
     if not _of_int32(equation):
-        return found
-    if any(map(_may_wrap, found)):
-        found = _several(read(*map(_settled, values)))
-    return [*map(_wrapped, found)]
+        return results
+    if any(map(_may_wrap, results)):
+        results = _several(read(*map(_settled, values)))
+    return [*map(_wrapped, results)]
 
 
-def _several(found: Value | Sequence[Value]) -> Sequence[Value]:
-    return [found] if isinstance(found, Value) else found
+def _several(results: TracedValue | Sequence[TracedValue]) -> Sequence[TracedValue]:
+    return [results] if isinstance(results, TracedValue) else results
 
 
 def _of_int32(equation: JaxprEqn) -> bool:
@@ -170,24 +175,24 @@ def _of_int32(equation: JaxprEqn) -> bool:
     return kinds <= {"i", "u"} and all(_dtype(atom) == np.int32 for atom in equation.outvars)
 
 
-def _dtype(atom: Any) -> np.dtype[Any]:
+def _dtype(atom: Atom) -> np.dtype[Any]:
     """Of what is none of NumPy's, that of objects."""
-    found = getattr(atom.aval, "dtype", None)
-    return found if isinstance(found, np.dtype) else np.dtype(object)
+    dtype = getattr(atom.aval, "dtype", None)
+    return dtype if isinstance(dtype, np.dtype) else np.dtype(object)
 
 
-def _may_wrap(value: Value) -> bool:
+def _may_wrap(value: TracedValue) -> bool:
     """Whether literals are computed with whose type would not be known where it matters."""
     term = value.term
     return term.dtype is DType.WEAK and term.operator.name in _COMPUTED and largest(term) >= 2**31
 
 
-def _settled(value: Value) -> Value:
+def _settled(value: TracedValue) -> TracedValue:
     """In its own type, unless it is a literal, which takes that of what it meets."""
     return value if value.number is not None else replace(value, term=value.typed())
 
 
-def _wrapped(value: Value) -> Value:
+def _wrapped(value: TracedValue) -> TracedValue:
     """A number made of whole ones, which begin again below behind the largest that 32 bits hold."""
     number = value.number
     if not isinstance(number, int):
@@ -195,29 +200,31 @@ def _wrapped(value: Value) -> Value:
     return uniform((number + 2**31) % 2**32 - 2**31, value.shape, value.dtype)
 
 
-def _readable(operands: Iterable[Known]) -> list[Value]:
-    found = []
+def _readable(operands: Iterable[Known]) -> list[TracedValue]:
+    values = []
     for operand in operands:
         if isinstance(operand, CaptureError):
             raise operand
-        found.append(operand)
-    return found
+        values.append(operand)
+    return values
 
 
-def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(params: Parameters) -> dict[str, Any]:
     return {name: _integers(value) for name, value in params.items()}
 
 
-def _integers(value: Any) -> Any:
+def _integers(value: PyTree) -> PyTree:
     """Tuples of integers, where NumPy's integers stood among them."""
     if type(value) in (tuple, list):
         return tuple(map(_integers, value))
     return int(value) if isinstance(value, np.integer) else value
 
 
-def _located(value: Value | TensorError, equation: JaxprEqn, before: Collection[int]) -> Known:
+def _located(
+    value: TracedValue | TensorError, equation: JaxprEqn, before: Collection[int]
+) -> Known:
     """Names the primitive, and the outermost line: a traced body keeps those of its first call."""
-    if isinstance(value, Value):
+    if isinstance(value, TracedValue):
         return value
     error = value if isinstance(value, CaptureError) else CaptureError("", str(value))
     if id(error) in before:

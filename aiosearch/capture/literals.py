@@ -11,7 +11,7 @@ import math
 from fractions import Fraction
 
 from ..tensor import DType, Term, apply, literal
-from ..tensor.numbers import simplest
+from ..tensor.evaluation.literal_values import simplest
 
 _HALVES = {DType.F16: 11, DType.BF16: 8}
 _WELL_KNOWN = (0.044715, math.sqrt(2 / math.pi), math.pi, math.e)
@@ -56,7 +56,9 @@ def _plain(size: Fraction, margin: Fraction) -> float | None:
     """A few parts of a power of two, or a number that everybody knows."""
     if size.numerator < 16:
         return float(size)
-    return next((known for known in _WELL_KNOWN if abs(size - Fraction(known)) <= margin), None)
+    return next(
+        (constant for constant in _WELL_KNOWN if abs(size - Fraction(constant)) <= margin), None
+    )
 
 
 def _signed(sign: float, term: Term) -> Term:

@@ -5,31 +5,32 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 
+from .jax_types import Function, PyTree
 
-def title(function: Callable[..., Any], name: str | None) -> str:
+
+def title(function: Function, name: str | None) -> str:
     """The program's name: the one given, or the function's; a partial has that of its function.
 
     What is called and has no name of its own has that of its class.
     """
     while isinstance(function, functools.partial):
         function = function.func
-    own = name if name is not None else str(getattr(function, "__name__", type(function).__name__))
-    return re.sub(r"\W", "_", own).strip("_") or "captured"
+    text = name if name is not None else str(getattr(function, "__name__", type(function).__name__))
+    return re.sub(r"\W", "_", text).strip("_") or "captured"
 
 
-def shown(function: Callable[..., Any]) -> str:
+def shown(function: Function) -> str:
     """What a message calls a function: never its arguments, as the text of a partial does."""
     if isinstance(function, functools.partial):
         return f"partial of {shown(function.func)}"
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
-def input_names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
+def input_names(function: Function, args: Sequence[PyTree]) -> list[str]:
     """A name for each leaf: the parameter's, and the way to the leaf in its tree."""
     names: list[str] = []
     for position, argument in enumerate(args):
@@ -40,7 +41,7 @@ def input_names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
     return names
 
 
-def parameter(function: Callable[..., Any], position: int) -> str:
+def parameter(function: Function, position: int) -> str:
     """The name of the parameter that takes what is given at a position."""
     try:
         signature = inspect.signature(function)
@@ -54,9 +55,9 @@ def parameter(function: Callable[..., Any], position: int) -> str:
     return f"x{position}"
 
 
-def _free(name: str, taken: Sequence[str]) -> str:
-    found, count = name, 1
-    while found in taken:
+def _free(name: str, used: Sequence[str]) -> str:
+    free, count = name, 1
+    while free in used:
         count += 1
-        found = f"{name}_{count}"
-    return found
+        free = f"{name}_{count}"
+    return free

@@ -10,24 +10,24 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from ..tensor import DType, TensorType
 from ..tensor.types import ARRAY_NAMES, FLOATING
 from .errors import CaptureError, RunError
+from .jax_types import Function, Leaf, NumpyArray
 from .names import title
 from .values import element_type
 
 
-def placeholders(types: Sequence[TensorType]) -> list[Any]:
+def placeholders(types: Sequence[TensorType]) -> list[Leaf]:
     """What a function of arguments of these types is traced with."""
-    struct: Any = jax.ShapeDtypeStruct  # which jax leaves without annotations
-    return [struct(one.shape, _numpy(one.dtype)) for one in types]
+    struct: Callable[..., Leaf] = jax.ShapeDtypeStruct  # which jax leaves without annotations
+    return [struct(array_type.shape, _numpy(array_type.dtype)) for array_type in types]
 
 
-def precision(types: Sequence[TensorType]) -> AbstractContextManager[Any]:
+def precision(types: Sequence[TensorType]) -> AbstractContextManager[object]:
     """Where arguments of these types keep them: float64 has to be switched on."""
-    return _wide() if any(one.dtype is DType.F64 for one in types) else nullcontext()
+    return _wide() if any(array_type.dtype is DType.F64 for array_type in types) else nullcontext()
 
 
 class JaxFunction:
@@ -38,7 +38,7 @@ class JaxFunction:
     """
 
     def __init__(
-        self, function: Callable[..., Any], inputs: Sequence[TensorType], name: str | None = None
+        self, function: Function, inputs: Sequence[TensorType], name: str | None = None
     ) -> None:
         self.name = name if name is not None else title(function, None)
         self.inputs = tuple(inputs)
@@ -52,24 +52,24 @@ class JaxFunction:
         if not self.outputs:
             raise RunError(f"{self.name} gives no array")
 
-    def own(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    def own(self, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
         """The outputs on arrays of its own element types."""
-        types = [_numpy(one.dtype) for one in self.inputs]
+        types = [_numpy(array_type.dtype) for array_type in self.inputs]
         with precision(self.inputs):
             return self._run(inputs, types)
 
-    def double(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    def double(self, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
         """The outputs where floats are float64; integers and truth values are as they are.
 
         Casts that the function makes to a type that it names stay what they are.
         """
-        wide = [DType.F64 if one.dtype in FLOATING else one.dtype for one in self.inputs]
+        wide = [DType.F64 if output.dtype in FLOATING else output.dtype for output in self.inputs]
         with _wide(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about types that nobody asked for but this
-            found = self._run(inputs, [_numpy(dtype) for dtype in wide], " in float64")
-        if [one.shape for one in found] != [one.shape for one in self.outputs]:
+            outputs = self._run(inputs, [_numpy(dtype) for dtype in wide], " in float64")
+        if [output.shape for output in outputs] != [output.shape for output in self.outputs]:
             raise RunError(f"{self.name} gives other shapes in float64")
-        return found
+        return outputs
 
     def _types(self) -> tuple[TensorType, ...]:
         with precision(self.inputs):
@@ -80,14 +80,14 @@ class JaxFunction:
         )
 
     def _run(
-        self, inputs: Sequence[NDArray[Any]], types: Sequence[Any], how: str = ""
-    ) -> list[NDArray[Any]]:
-        arrays = [np.asarray(x).astype(own) for x, own in zip(inputs, types, strict=True)]
+        self, inputs: Sequence[NumpyArray], types: Sequence[np.dtype[Any]], how: str = ""
+    ) -> list[NumpyArray]:
+        arrays = [np.asarray(x).astype(dtype) for x, dtype in zip(inputs, types, strict=True)]
         try:
-            found = jax.device_get(self._function(*arrays))
+            result = jax.device_get(self._function(*arrays))
         except Exception as error:
             raise RunError(self._failed(error, how)) from error
-        return [_plain(leaf) for leaf in jax.tree_util.tree_leaves(found)]
+        return [_plain(leaf) for leaf in jax.tree_util.tree_leaves(result)]
 
     def _failed(self, error: object, how: str = "") -> str:
         kind = f"{type(error).__name__}: " if isinstance(error, Exception) else ""
@@ -96,16 +96,16 @@ class JaxFunction:
         return f"{self.name}({shown}) cannot be run{how}: {kind}{reason}"
 
 
-def _numpy(dtype: DType) -> Any:
+def _numpy(dtype: DType) -> np.dtype[Any]:
     return jnp.dtype(ARRAY_NAMES[dtype])
 
 
-def _wide() -> AbstractContextManager[Any]:
-    enabled: AbstractContextManager[Any] = jax.enable_x64(True)
+def _wide() -> AbstractContextManager[object]:
+    enabled: AbstractContextManager[object] = jax.enable_x64(True)
     return enabled
 
 
-def _plain(leaf: Any) -> NDArray[Any]:
+def _plain(leaf: Leaf) -> NumpyArray:
     """An array of a type that NumPy has."""
     array = np.asarray(leaf)
     return array.astype(np.float32) if array.dtype == jnp.bfloat16 else array

@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from ..tensor import DType, Program, Term, apply, literal
 from ..tensor.referee import run
+from ..tensor.sizes import Dim
 from ..tensor.terms import INPUT, LITERAL, walk
 from ..tensor.types import ARRAY_NAMES, EXACT, NARROW, WHOLE
 from .errors import CaptureError
+from .jax_types import NumpyArray
 from .literals import meant
 
 Number: TypeAlias = "int | float"
@@ -24,7 +25,7 @@ _DTYPES = {**{name: dtype for dtype, name in ARRAY_NAMES.items()}, "int64": DTyp
 
 
 @dataclass(frozen=True)
-class Value:
+class TracedValue:
     """An array that is only repeated along its axes when an operator needs it whole.
 
     The term is of rank 0, or of the array's rank with size one where it is yet to be repeated.
@@ -63,7 +64,7 @@ class Value:
             return self.term
         return apply("cast", self.term, dtype=self.dtype)
 
-    def wide(self, axes: Iterable[int]) -> Value:
+    def wide(self, axes: Iterable[int]) -> TracedValue:
         """The same with these axes at their size."""
         whole = set(axes)
         shape = tuple(
@@ -74,79 +75,85 @@ class Value:
             return self
         return replace(self, term=apply("broadcast", self.term, shape=shape))
 
-    def over(self, shape: Iterable[int]) -> Value:
+    def over(self, shape: Iterable[int]) -> TracedValue:
         """A reshape that only puts in, or leaves out, axes of size one."""
         sizes = tuple(shape)
         if not self.term.shape:
             return replace(self, shape=sizes)
-        own = iter(
+        term_sizes = iter(
             term for term, size in zip(self.term.shape, self.shape, strict=True) if size != 1
         )
-        return self.reshaped(tuple(1 if size == 1 else next(own) for size in sizes), sizes)
+        return self.reshaped(tuple(1 if size == 1 else next(term_sizes) for size in sizes), sizes)
 
-    def reshaped(self, term: tuple[Any, ...], shape: tuple[int, ...]) -> Value:
+    def reshaped(self, term: tuple[Dim, ...], shape: tuple[int, ...]) -> TracedValue:
         """The term in one shape, which stands for another."""
-        return Value(reshaped(self.term, term), shape, self.dtype)
+        return TracedValue(reshaped(self.term, term), shape, self.dtype)
 
 
-def reshaped(term: Term, shape: tuple[Any, ...]) -> Term:
+def reshaped(term: Term, shape: tuple[Dim, ...]) -> Term:
     """A reshape, one for any number of them; a reduction may keep its axes instead."""
     if term.shape == shape:
         return term
     if term.operator.name == "reshape":
         return reshaped(term.arguments[0], shape)
-    given = dict(term.parameters)
-    if given.get("keep") is False:
-        kept = apply(term.operator, *term.arguments, **{**given, "keep": True})
-        if kept.shape == shape:
-            return kept
+    parameters = dict(term.parameters)
+    if parameters.get("keep") is False:
+        keeping = apply(term.operator, *term.arguments, **{**parameters, "keep": True})
+        if keeping.shape == shape:
+            return keeping
     return apply("reshape", term, shape=shape)
 
 
-def whole(term: Term, dtype: DType) -> Value:
+def whole(term: Term, dtype: DType) -> TracedValue:
     """A value that is nowhere repeated."""
-    return Value(term, tuple(int(size) for size in term.shape), dtype)  # type: ignore[arg-type]
+    return TracedValue(term, tuple(int(size) for size in term.shape), dtype)  # type: ignore[arg-type]
 
 
-def uniform(number: Number, shape: tuple[int, ...], dtype: DType) -> Value:
+def uniform(number: Number, shape: tuple[int, ...], dtype: DType) -> TracedValue:
     """One number everywhere."""
     if number != number:
-        return Value(apply("div", literal(0), literal(0)), shape, dtype)
+        return TracedValue(apply("div", literal(0), literal(0)), shape, dtype)
     if dtype is DType.BOOL:
-        return Value(apply("equal", literal(0), literal(0 if number else 1)), shape, dtype)
+        return TracedValue(apply("equal", literal(0), literal(0 if number else 1)), shape, dtype)
     if number == 0 and math.copysign(1, number) < 0:
         raise CaptureError("", "a zero below zero, which the language has not")
-    return Value(literal(number) if dtype in WHOLE else meant(number, dtype), shape, dtype)
+    return TracedValue(literal(number) if dtype in WHOLE else meant(number, dtype), shape, dtype)
 
 
-def truth(value: Value) -> bool | None:
+def truth(value: TracedValue) -> bool | None:
     """The one truth value that it holds everywhere, where that is written down."""
-    for told in (True, False):
-        if value.term is uniform(told, (), DType.BOOL).term:
-            return told
+    for candidate in (True, False):
+        if value.term is uniform(candidate, (), DType.BOOL).term:
+            return candidate
     return None
 
 
-def pointwise(operator: str, *values: Value, dtype: DType | None = None, **given: Any) -> Value:
+def pointwise(
+    operator: str, *values: TracedValue, dtype: DType | None = None, **parameters: Any
+) -> TracedValue:
     """A pointwise operator; operands of rank 0 meet any."""
     shape = tuple(np.broadcast_shapes(*(value.shape for value in values)))
-    own = dtype or values[-1].dtype
-    if own in NARROW and operator != "select":
-        raise CaptureError("", f"arithmetic in {own}, which wraps around: cast to more bits first")
-    return Value(apply(operator, *(value.term for value in values), **given), shape, own)
+    element = dtype or values[-1].dtype
+    if element in NARROW and operator != "select":
+        raise CaptureError(
+            "", "", f"arithmetic in {element}, which wraps around: cast to more bits first"
+        )
+    return TracedValue(
+        apply(operator, *(value.term for value in values), **parameters), shape, element
+    )
 
 
-def element_type(dtype: Any) -> DType:
+def element_type(dtype: object) -> DType:
     """The language's name of a NumPy or JAX element type."""
-    found = _DTYPES.get(str(dtype))
-    if found is None:
+    element = _DTYPES.get(str(dtype))
+    if element is None:
         raise CaptureError("", f"no element type {dtype} in the tensor language")
-    return found
+    return element
 
 
-def known(value: Value) -> NDArray[Any] | None:
+def known_array(value: TracedValue) -> NumpyArray | None:
     """The array itself, where it depends on no input."""
     if any(term.operator is INPUT for term in walk([value.term])):
         return None
-    (found,) = run(Program("known", (), (value.term,)), ())
-    return np.broadcast_to(found, value.shape)
+    (array,) = run(Program("known", (), (value.term,)), ())
+    return np.broadcast_to(array, value.shape)

@@ -8,11 +8,10 @@ from .._lazy import lazily
 
 if TYPE_CHECKING:
     from .cache import default_cache_path
-    from .digest import z3_version
-    from .question import Ticket
+    from .maintenance import CacheStatistics, cache_stats, clear_cache
+    from .questions import Ticket, z3_version
     from .records import CheckRecord, VerifierStatistics
     from .service import Verifier
-    from .upkeep import CacheStatistics, cache_stats, clear_cache
     from .verdict import Reason, Status, Verdict
 
 __all__ = [
@@ -34,14 +33,14 @@ __getattr__ = lazily(
     __name__,
     {
         "default_cache_path": ".cache",
-        "z3_version": ".digest",
-        "Ticket": ".question",
+        "z3_version": ".questions",
+        "Ticket": ".questions",
         "CheckRecord": ".records",
         "VerifierStatistics": ".records",
         "Verifier": ".service",
-        "CacheStatistics": ".upkeep",
-        "cache_stats": ".upkeep",
-        "clear_cache": ".upkeep",
+        "CacheStatistics": ".maintenance",
+        "cache_stats": ".maintenance",
+        "clear_cache": ".maintenance",
         "Reason": ".verdict",
         "Status": ".verdict",
         "Verdict": ".verdict",

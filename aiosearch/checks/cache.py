@@ -1,4 +1,4 @@
-"""Verdicts that are known already: a dict in front of a file."""
+"""Verdicts that are known already: a dictionary in front of the file of an `Archive`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..folders import cache_folder
 from .verdict import Reason, Status, Verdict
 
 if TYPE_CHECKING:
-    from .archive import Archive
+    from .store import Archive
 
 Reply: TypeAlias = Callable[[Verdict | None], None]
 
@@ -20,10 +20,11 @@ DEFAULT_CACHE: Final = "default"
 """Stands for the file that `default_cache_path` names."""
 HOME = "verdicts.sqlite"
 REMEMBERED = 200_000
-"""Verdicts in the dict; when there are more, the oldest go (some 250 bytes each)."""
+"""Verdicts in the dictionary; when there are more, the oldest go (some 250 bytes each)."""
 BATCH = 256
 DELAY = 0.1
-"""A verdict is written with up to 255 others, at most this many seconds after it is known."""
+"""A verdict is written with up to `BATCH` - 1 others, at most this many seconds after it is known.
+"""
 FLEETING = {Reason.TIME_LIMIT, Reason.MEMORY_LIMIT, Reason.CRASH}
 """Unknowns that another day or another machine may not repeat: remembered, but not written."""
 
@@ -34,7 +35,8 @@ def default_cache_path() -> Path:
 
 
 def serves(verdict: Verdict, rlimit: int) -> bool:
-    """Says whether a verdict answers a question that may spend `rlimit`."""
+    """Says whether a verdict answers a question that may spend `rlimit`: a larger budget may
+    turn `unknown` into something else."""
     return verdict.status is not Status.UNKNOWN or verdict.rlimit >= rlimit
 
 
@@ -54,8 +56,7 @@ class Cache:
         self._archive: Archive | None = None
         self._rows = 0
         if path is not None:
-            from .archive import Archive
-            from .store import ROWS
+            from .store import ROWS, Archive
 
             self._rows = ROWS
             self._archive = Archive(path, warn, self._opened)
@@ -78,11 +79,12 @@ class Cache:
             asyncio.get_running_loop().call_soon(self._read)
         self._wanted[digest] = reply
 
-    def put(self, digest: bytes, verdict: Verdict, *, own: bool = True) -> None:
-        """Remembers a verdict, and writes it soon unless it is fleeting or not this machine's."""
+    def put(self, digest: bytes, verdict: Verdict, *, keep: bool = True) -> None:
+        """Remembers a verdict, and writes it soon if it is to `keep` and not `FLEETING`."""
         self._remember(digest, verdict)
-        if self._archive is None or not own or verdict.reason in FLEETING:
+        if self._archive is None or not keep or verdict.reason in FLEETING:
             return
+        # The file drops its oldest rows beyond that many, and which ones is not known here
         if self._stored is not None and len(self._stored) < self._rows:
             self._stored.add(digest)
         self._unwritten.append((digest, verdict))
@@ -101,6 +103,8 @@ class Cache:
     def _remember(self, digest: bytes, verdict: Verdict) -> None:
         self._verdicts[digest] = verdict
         if len(self._verdicts) > REMEMBERED:
+            # A 64th at a time, by age: dictionaries keep their order of insertion, and one deletion
+            # a verdict would cost more
             for old in list(islice(self._verdicts, REMEMBERED // 64 + 1)):
                 del self._verdicts[old]
 
@@ -109,13 +113,13 @@ class Cache:
         self._stored = digests
 
     def _read(self) -> None:
-        wanted, self._wanted = self._wanted, {}
-        if wanted and self._archive is not None:
-            self._archive.read(list(wanted), lambda found: self._found(wanted, found))
+        replies, self._wanted = self._wanted, {}
+        if replies and self._archive is not None:
+            self._archive.read(list(replies), lambda verdicts: self._found(replies, verdicts))
 
-    def _found(self, wanted: dict[bytes, Reply], found: dict[bytes, Verdict]) -> None:
-        for digest, reply in wanted.items():
-            verdict = found.get(digest)
+    def _found(self, replies: dict[bytes, Reply], verdicts: dict[bytes, Verdict]) -> None:
+        for digest, reply in replies.items():
+            verdict = verdicts.get(digest)
             if verdict is not None:
                 self._remember(digest, verdict)
             reply(verdict)

@@ -1,4 +1,4 @@
-"""What the verification service tells about itself."""
+"""What the verification service says about itself: each check, and sums over all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class CheckRecord(Struct, frozen=True):
     process: int
     """Which of the service's processes, from 0."""
     start: float
-    """`time.monotonic()` when the process had nothing else left to do before it."""
+    """On `time.monotonic()`, when the process had nothing else left to do before it."""
     end: float
     status: Status
 
@@ -28,7 +28,7 @@ class VerifierStatistics(Struct, frozen=True):
     memory_hits: int
     disk_hits: int
     joined: int
-    """Questions that were already being asked."""
+    """Questions that were already being asked by somebody else."""
     proved: int
     refuted: int
     unknown: int

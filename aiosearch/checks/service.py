@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from ..errors import AiosearchError, WorkerError
 from .cache import DEFAULT_CACHE, FLEETING, Cache, default_cache_path, serves
-from .digest import digest as digest_of
-from .digest import z3_version
-from .pool import SolverPool
-from .process import Limits
-from .question import Question, Ticket
+from .questions import PendingQuestion, Ticket, z3_version
+from .questions import digest as digest_of
 from .records import CheckRecord, VerifierStatistics
+from .solver_pool import SolverPool
+from .solver_process import SolverLimits
 from .verdict import Status, Verdict
 
 if TYPE_CHECKING:
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from ..engine.child import Handle
     from ..problem import Obligation
+    from ..processes.child import Handle
 
 logger = logging.getLogger("aiosearch")
 
@@ -43,7 +42,7 @@ class Lender(Protocol):
         on_gone: Callable[[], None],
         /,
     ) -> Handle:
-        """Starts one, with seconds for a question and megabytes of memory."""
+        """Starts one, with seconds for a question and megabytes of memory as `limits`."""
         ...
 
 
@@ -81,12 +80,12 @@ class Verifier:
         self._axioms = dict(axioms or {})
         self._rlimit = rlimit
         self._on_failure = on_failure
-        self._limits = Limits(rlimit, seconds, memory_mb)
+        self._limits = SolverLimits(rlimit, seconds, memory_mb)
         self._pool = SolverPool(processes, self._limits, self._answered, self._failed, on_check)
         self._cache: Cache | None = None
         self._closed = False
         self._failure: WorkerError | None = None
-        self._open: dict[bytes, Question] = {}
+        self._open: dict[bytes, PendingQuestion] = {}
         self._futures: set[asyncio.Future[Verdict]] = set()
         self._asked = self._memory_hits = self._disk_hits = self._joined = 0
         self._counts = dict.fromkeys(Status, 0)
@@ -110,7 +109,7 @@ class Verifier:
     async def close(self) -> None:
         """Kills the processes and writes what is not written. Safe to call twice.
 
-        Nobody is called back any more; a `check` that waits raises WorkerError.
+        Nobody is called back any more; a `check` that waits raises `WorkerError`.
         """
         if self._closed:
             return
@@ -122,7 +121,7 @@ class Verifier:
 
     @property
     def z3_version(self) -> str:
-        """What `digest` wants to know; raises WorkerError when z3 is not installed."""
+        """What `digest` needs; raises `WorkerError` when z3 is not installed."""
         return z3_version()
 
     @property
@@ -138,11 +137,12 @@ class Verifier:
         axioms: str = "",
         priority: float = 0.0,
     ) -> Verdict | Ticket:
-        """Gives the verdict if it is remembered, else a ticket; `done` is called back only then.
+        """Gives the verdict if it is remembered, else a ticket; `done` is called back only
+        then.
 
-        `digest` is that of the obligation with the axioms' text and `z3_version`. The lowest
-        priority is asked first. `done` may ask and drop; it is not called after `drop` or close.
-        Raises WorkerError when z3 could not be started.
+        `digest` is that of the obligation with the axioms' text and `z3_version`. The
+        lowest `priority` is asked first. `done` may ask and drop; it is not called after
+        `drop` or `close`. Raises `WorkerError` when z3 could not be started.
         """
         cache = self._usable()
         self._asked += 1
@@ -159,9 +159,13 @@ class Verifier:
             self._join(question, rlimit, priority)
             question.tickets.append(ticket)
             return ticket
-        question = self._open[digest] = Question(digest, obligation, axioms, rlimit, priority)
+        question = self._open[digest] = PendingQuestion(
+            digest, obligation, axioms, rlimit, priority
+        )
         ticket = Ticket(question, done, rlimit)
         question.tickets.append(ticket)
+        # The file first: a read of it shares one turn of its thread with others, a check costs a
+        # process
         if cache.may_hold(digest):
             cache.fetch(digest, lambda verdict: self._looked_up(question, verdict))
         else:
@@ -169,12 +173,14 @@ class Verifier:
         return ticket
 
     def drop(self, ticket: Ticket) -> None:
-        """Takes a claim back; a question that nobody claims is not asked, if it is not too late."""
+        """Takes a `Ticket` back; a question that nobody claims is not asked, if it is not
+        too late."""
         if not ticket.live:
             return
         ticket.live = False
         question = ticket.question
         question.tickets.remove(ticket)
+        # What a process has already is answered anyway, and the cache will know it
         if not question.tickets and question.queued:
             self._pool.backlog.discard(question)
             del self._open[question.digest]
@@ -185,7 +191,7 @@ class Verifier:
         await self._pool.warm_up()
 
     async def check(self, obligation: Obligation, priority: float = 0.0) -> Verdict:
-        """Answers one obligation. Cancelling it drops the question."""
+        """Answers one obligation. Cancelling the call drops the question."""
         axioms = self._axiom_text(obligation.axioms)
         digest = digest_of(obligation, axioms, self.z3_version)
         future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
@@ -200,7 +206,7 @@ class Verifier:
             self.drop(answer)
 
     def add(self, host: Lender) -> None:
-        """Has another machine's processes answer too; what they say is not kept on disk."""
+        """Has the processes of another machine answer too; their verdicts are not kept on disk."""
         limits = self._limits.seconds, self._limits.memory_mb
         self._lent[host] = self._pool.add(host.checkers, partial(host.checker, limits))
 
@@ -209,12 +215,12 @@ class Verifier:
         self._pool.remove(self._lent.pop(host, ()))
 
     def share(
-        self, known: Iterable[tuple[bytes, Verdict]], note: Callable[[bytes, Verdict], None]
+        self, verdicts: Iterable[tuple[bytes, Verdict]], note: Callable[[bytes, Verdict], None]
     ) -> None:
-        """Takes verdicts from elsewhere, which are not kept on disk; `note` is told of each new
-        one, but for those that another day may not repeat."""
-        for digest, verdict in known:
-            self._usable().put(digest, verdict, own=False)
+        """Takes verdicts from elsewhere, which are not kept on disk; `note` is called with
+        each new one, but for `FLEETING` ones."""
+        for digest, verdict in verdicts:
+            self._usable().put(digest, verdict, keep=False)
         self._note = note
 
     def statistics(self) -> VerifierStatistics:
@@ -245,20 +251,21 @@ class Verifier:
         try:
             return self._axioms[name]
         except KeyError:
-            known = ", ".join(sorted(self._axioms)) or "none"
-            raise AiosearchError(f"no axiom set is named {name!r}; there are: {known}") from None
+            names = ", ".join(sorted(self._axioms)) or "none"
+            raise AiosearchError(f"no axiom set is named {name!r}; there are: {names}") from None
 
-    def _join(self, question: Question, rlimit: int, priority: float) -> None:
+    def _join(self, question: PendingQuestion, rlimit: int, priority: float) -> None:
         self._joined += 1
         if question.sent:
             return
+        # One check for all askers, with the largest budget among them
         question.rlimit = max(question.rlimit, rlimit)
         if priority < question.priority:
             question.priority = priority
             if question.queued:
                 self._pool.submit(question)
 
-    def _looked_up(self, question: Question, verdict: Verdict | None) -> None:
+    def _looked_up(self, question: PendingQuestion, verdict: Verdict | None) -> None:
         if self._closed or self._failure is not None:
             return
         if verdict is not None and serves(verdict, question.rlimit):
@@ -269,28 +276,29 @@ class Verifier:
         else:
             del self._open[question.digest]
 
-    def _answered(self, question: Question, verdict: Verdict, own: bool) -> None:
+    def _answered(self, question: PendingQuestion, verdict: Verdict, local: bool) -> None:
         self._counts[verdict.status] += 1
-        self._usable().put(question.digest, verdict, own=own)
+        self._usable().put(question.digest, verdict, keep=local)
         self._settle(question, verdict)
 
-    def _settle(self, question: Question, verdict: Verdict) -> None:
+    def _settle(self, question: PendingQuestion, verdict: Verdict) -> None:
         """Calls back who can be served, and asks again for those that allow a larger budget."""
         del self._open[question.digest]
         if self._note is not None and verdict.reason not in FLEETING:
             self._note(question.digest, verdict)
         served = [ticket for ticket in question.tickets if serves(verdict, ticket.rlimit)]
-        others = [ticket for ticket in question.tickets if not serves(verdict, ticket.rlimit)]
-        if others:
-            self._ask_again(question, others)
+        unserved = [ticket for ticket in question.tickets if not serves(verdict, ticket.rlimit)]
+        if unserved:
+            self._ask_again(question, unserved)
         for ticket in served:
+            # A callback before this one may have dropped this ticket, or closed the verifier
             if ticket.live and not self._closed:
                 ticket.live = False
                 self._call(ticket, verdict)
 
-    def _ask_again(self, old: Question, tickets: list[Ticket]) -> None:
+    def _ask_again(self, old: PendingQuestion, tickets: list[Ticket]) -> None:
         rlimit = max(ticket.rlimit for ticket in tickets)
-        question = Question(old.digest, old.obligation, old.axioms, rlimit, old.priority)
+        question = PendingQuestion(old.digest, old.obligation, old.axioms, rlimit, old.priority)
         question.tickets = tickets
         for ticket in tickets:
             ticket.question = question

@@ -9,7 +9,7 @@ import z3
 from .verdict import Reason, Status
 
 if TYPE_CHECKING:
-    from .watchdog import Watchdog
+    from .session_cache import Watchdog
 
 UNSCOPED = ("datatype", "-rec", "type-var", "(set-", "(push", "(pop", "(reset", "(exit")
 """What the parser's scopes do not undo: z3 keeps datatypes and recursive functions for good, and
@@ -20,7 +20,7 @@ class ParseError(Exception):
     """z3 cannot parse a text; its first message says why."""
 
 
-class Session:
+class Z3Session:
     """One z3 context that holds one set of axioms and answers questions over it.
 
     Axioms are parsed and asserted once. A question's symbols are those of the axioms when their
@@ -44,7 +44,8 @@ class Session:
     def check(self, query: str, rlimit: int, watchdog: Watchdog) -> tuple[Status, str]:
         """Answers one question, and why when the answer is unknown.
 
-        Raises ParseError for a bad query. After any exception the session must not be used again.
+        Raises `ParseError` for a bad query. After any exception the session must not be
+        used again.
         """
         self.checks += 1
         goals = self._parse_scoped(query) if self._lasts else self._parse(query)

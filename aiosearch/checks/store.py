@@ -1,24 +1,39 @@
-"""The verdicts on disk: one SQLite file that several processes may use at once.
+"""Verdicts on disk: an SQLite file that several processes use, and the thread that owns it.
 
-Every call blocks; in a running service one thread makes them all (see `archive`).
+Every call of `VerdictStore` blocks; in a running service the thread of an `Archive` makes them all,
+and says what is done when the file fails.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from ..database import DamagedError, Format, checksum, connect, transaction, translated
-from ..engine import faults
+from ..database import (
+    BusyError,
+    DamagedError,
+    FileFormat,
+    UnavailableError,
+    checksum,
+    connect,
+    inode_of,
+    set_aside,
+    transaction,
+    translated,
+)
+from ..processes import fault_points
 from .cache import HOME
 from .verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 ROWS = 500_000
@@ -26,15 +41,15 @@ ROWS = 500_000
 PATIENCE = 1.0
 """Seconds to wait for another process's lock."""
 SHARE = 64
-"""Rows between two moments in which the event loop's thread may run."""
+"""Rows between two moments in which the event loop's thread may run, see `let_others_run`."""
 
 _TABLE = "verdicts (id INTEGER PRIMARY KEY, digest BLOB UNIQUE, verdict BLOB, sum BLOB)"
-FORMAT = Format("a verdict cache", HOME, 0x61696F73, 1, f"CREATE TABLE {_TABLE}")
+FORMAT = FileFormat("a verdict cache", HOME, 0x61696F73, 1, f"CREATE TABLE {_TABLE}")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Verdict).decode
 
 
-class Store:
+class VerdictStore:
     """An open cache file. Used and closed by the thread that opened it."""
 
     def __init__(self, path: Path) -> None:
@@ -42,16 +57,16 @@ class Store:
         self._database = connect(path, FORMAT, PATIENCE)
 
     def digests(self) -> set[bytes]:
-        known: set[bytes] = set()
+        digests: set[bytes] = set()
         with translated():
             cursor = self._database.execute("SELECT digest FROM verdicts")
             while rows := cursor.fetchmany(2 * SHARE):
-                known.update(digest for (digest,) in rows)
+                digests.update(digest for (digest,) in rows)
                 let_others_run()
-        return known
+        return digests
 
     def get(self, digest: bytes) -> Verdict | None:
-        """Gives a verdict whose checksum is right."""
+        """Gives a verdict whose checksum is right, or None."""
         with translated():
             row = self._database.execute(
                 "SELECT verdict, sum FROM verdicts WHERE digest = ?", (digest,)
@@ -71,7 +86,7 @@ class Store:
             self._database.execute(
                 "DELETE FROM verdicts WHERE id <= (SELECT max(id) FROM verdicts) - ?", (ROWS,)
             )
-            faults.point("verdict.insert")
+            fault_points.point("verdict.insert")
 
     def rows(self) -> Iterator[tuple[bytes, bytes, bytes]]:
         with translated():
@@ -96,10 +111,152 @@ def let_others_run() -> None:
 
 
 def validated(digest: bytes, verdict: bytes, expected: bytes) -> Verdict:
-    """Decodes a row; raises DamagedError when it is not what was written."""
+    """Decodes a row; raises `DamagedError` when it is not what was written."""
     try:
         if checksum(digest, verdict) == expected:
             return _decode(verdict)
     except (TypeError, msgspec.DecodeError):
         pass
     raise DamagedError("a row is not what was written")
+
+
+Rows: TypeAlias = "list[tuple[bytes, Verdict]]"
+TRIES = 3
+"""A new file may be damaged anew, if hardly ever; then verdicts stay in memory."""
+MAX_PENDING_VERDICTS = 4096
+"""Verdicts that wait for another process's lock; older ones are forgotten."""
+
+
+class Archive:
+    """Reads and writes verdicts on a thread of its own, in the order of the calls.
+
+    Nothing that happens to the file is an error: a damaged one is set aside and a new one begun,
+    an unusable one is done without, and so is one that is something else; `warn` is told, in the
+    event loop, and reads find nothing.
+    """
+
+    def __init__(
+        self, path: Path, warn: Callable[[str], None], opened: Callable[[set[bytes]], None]
+    ) -> None:
+        """Calls `opened`, in the event loop, with the digests that the file holds."""
+        self._path = path
+        self._warn = warn
+        self._opened = opened
+        self._loop = asyncio.get_running_loop()
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._finished = asyncio.Event()
+        self._store: VerdictStore | None = None
+        self._inode = 0
+        self._late: Rows = []
+        self._busy = False
+        self._thread = threading.Thread(target=self._run, name="aiosearch-verdicts", daemon=True)
+        # A daemon: a host that leaves without `close` must not wait for a locked file
+        self._thread.start()
+
+    def read(self, digests: list[bytes], reply: Callable[[dict[bytes, Verdict]], None]) -> None:
+        """Calls `reply` in the event loop with the verdicts that the file holds."""
+        self._jobs.put(lambda: self._post(reply, self._read(digests)))
+
+    def write(self, rows: Rows) -> None:
+        self._jobs.put(lambda: self._write(rows))
+
+    async def close(self) -> None:
+        """Returns when everything is written, or cannot be."""
+        self._jobs.put(None)
+        await self._finished.wait()
+        self._thread.join()
+
+    def _run(self) -> None:
+        self._open()
+        while (job := self._jobs.get()) is not None:
+            job()
+        if self._late:
+            self._write([])
+        self._close_store()
+        self._post(self._finished.set)
+
+    def _open(self) -> None:
+        digests: set[bytes] = set()
+        for _ in range(TRIES):
+            try:
+                self._inode = inode_of(self._path)
+                self._store = VerdictStore(self._path)
+                self._inode = inode_of(self._path)
+                digests = self._store.digests()
+                break
+            except DamagedError as error:
+                if not self._put_aside(error):
+                    break
+            except Exception as error:
+                self._do_without(error)
+                break
+        self._post(self._opened, digests)
+
+    def _read(self, digests: list[bytes]) -> dict[bytes, Verdict]:
+        verdicts: dict[bytes, Verdict] = {}
+
+        def read(store: VerdictStore) -> None:
+            for number, digest in enumerate(digests, 1):
+                if number % SHARE == 0:
+                    let_others_run()
+                if (verdict := store.get(digest)) is not None:
+                    verdicts[digest] = verdict
+
+        self._attempt(read)
+        return verdicts
+
+    def _write(self, rows: Rows) -> None:
+        def write(store: VerdictStore) -> None:
+            store.insert(self._late)
+            self._late = []
+
+        # Kept until an insert succeeds: another process may hold the lock for a while
+        self._late = (self._late + rows)[-MAX_PENDING_VERDICTS:]
+        self._attempt(write)
+
+    def _attempt(self, work: Callable[[VerdictStore], None]) -> None:
+        if self._store is None:
+            return
+        try:
+            work(self._store)
+        except DamagedError as error:
+            if self._put_aside(error):
+                self._open()
+        except BusyError as error:
+            self._say_busy(error)
+        except Exception as error:  # whatever it is, a cache must not cost more than its verdicts
+            self._do_without(error)
+
+    def _put_aside(self, error: Exception) -> bool:
+        """Moves the damaged file away; whether a new one may be begun."""
+        self._close_store()
+        try:
+            aside = set_aside(self._path, self._inode)
+        except UnavailableError as trouble:
+            self._do_without(trouble)
+            return False
+        if aside is not None:
+            self._say(f"the verdict cache {self._path} is damaged ({error}); it is now {aside}")
+        return True
+
+    def _do_without(self, error: Exception) -> None:
+        self._close_store()
+        self._late = []
+        self._say(f"the verdict cache {self._path} is not used any more: {error}")
+
+    def _say_busy(self, error: Exception) -> None:
+        if not self._busy:
+            self._busy = True
+            self._say(f"the verdict cache {self._path} is in use: {error}; to be tried again")
+
+    def _say(self, message: str) -> None:
+        self._post(self._warn, message)
+
+    def _close_store(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _post(self, function: Callable[..., object], *arguments: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, *arguments)

@@ -16,7 +16,7 @@ class Status(enum.StrEnum):
 
 
 class Reason(enum.StrEnum):
-    """Why an answer is unknown, whatever z3 called it."""
+    """Why an answer is `unknown`, whatever z3 called it."""
 
     RESOURCE_LIMIT = "resource limit"
     TIME_LIMIT = "time limit"
@@ -28,12 +28,12 @@ class Reason(enum.StrEnum):
 
 
 class Verdict(Struct, frozen=True, array_like=True):
-    """An answer of the verification service."""
+    """An answer of the `Verifier`."""
 
     status: Status
     reason: str = ""
     """Why the answer is unknown: a `Reason`, and for an error z3's message."""
     rlimit: int = 0
-    """The budget an unknown was given; a question with a larger budget is asked again."""
+    """The budget that an `unknown` was given; a question with a larger budget is asked again."""
     seconds: float = 0.0
     """CPU seconds that the check took."""

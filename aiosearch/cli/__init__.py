@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import resource
 import sys
@@ -11,10 +10,9 @@ import traceback
 from collections.abc import Sequence
 
 from ..errors import AiosearchError, ProblemError, WorkerError
-from .exits import Exit
-from .lost import no_interrupt_lost
-from .output import OutputError, complain, flush_output, open_stderr, tell
-from .parser import make_parser
+from .interrupt_retry import repeat_lost_interrupt
+from .output.streams import Exit, OutputError, complain, flush_output, open_stderr, tell
+from .parser import read_command_line
 
 __all__ = ["main"]
 
@@ -27,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain("stdout is closed; redirect it to a file, or to /dev/null")
         return Exit.USAGE
     try:
-        with no_interrupt_lost():
+        with repeat_lost_interrupt():
             return _run(given)
     except BrokenPipeError:
         return Exit.FINE
@@ -68,9 +66,7 @@ def _is_somewhere() -> bool:
 
 def _run(given: list[str]) -> int:
     try:
-        arguments = make_parser().parse_args(given)
+        command, arguments = read_command_line(given)
     except SystemExit as shown:  # --help and --version
         return int(shown.code or 0)
-    arguments.argv = given
-    command = importlib.import_module(f".{arguments.command}", __package__)
     return int(command.run(arguments))

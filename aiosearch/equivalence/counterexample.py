@@ -11,16 +11,16 @@ import numpy as np
 
 from ..tensor.floats import Array
 from ..tensor.terms import Program
-from .differences import Pair
 from .distributions import EVERY, draw_inputs
+from .float_differences import ExecutedPair
 from .floats import plain
-from .sides import Executed, not_finite, require_comparable
+from .runnables import ExecutedProgram, not_finite, require_comparable
 
 SMALL = 256
 """Inputs of no more elements than this are kept with a counterexample."""
 
 
-class Kind(StrEnum):
+class CounterexampleKind(StrEnum):
     VALUE = "value"
     """Both are finite and differ by more than rounding explains."""
     DOMAIN = "domain"
@@ -35,7 +35,7 @@ class Kind(StrEnum):
 class Counterexample:
     """Where two programs differ, and how to draw the inputs that show it again."""
 
-    kind: Kind
+    kind: CounterexampleKind
     seed: int
     distribution: str
     output: int
@@ -47,7 +47,7 @@ class Counterexample:
 
     def replay(self, a: Program, b: Program) -> bool:
         """Whether the programs differ at this place once more."""
-        pair = Pair(a, b, draw_inputs(a, self.distribution, self.seed))
+        pair = ExecutedPair(a, b, draw_inputs(a, self.distribution, self.seed))
         return bool(_places(pair, self.kind)[self.output][self.index])
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,9 +82,9 @@ def find_counterexample(
 ) -> Counterexample | None:
     """Inputs that tell the candidate `b` from the original `a`, if any distribution has some."""
     require_comparable(a, b)
-    kinds = [kind for kind in Kind if strict or kind is not Kind.STRICT]
-    for distribution in (*distributions, *not_finite(Executed(a), strict)):
-        pair = Pair(a, b, draw_inputs(a, distribution, seed))
+    kinds = [kind for kind in CounterexampleKind if strict or kind is not CounterexampleKind.STRICT]
+    for distribution in (*distributions, *not_finite(ExecutedProgram(a), strict)):
+        pair = ExecutedPair(a, b, draw_inputs(a, distribution, seed))
         for kind in kinds:
             for output, places in enumerate(_places(pair, kind)):
                 if places.any():
@@ -92,20 +92,25 @@ def find_counterexample(
     return None
 
 
-def _places(pair: Pair, kind: Kind) -> list[Array]:
+def _places(pair: ExecutedPair, kind: CounterexampleKind) -> list[Array]:
     """Where the programs differ in this way, for each output."""
     return {
-        Kind.VALUE: pair.values_differ,
-        Kind.DOMAIN: pair.leaves_domain,
-        Kind.OVERFLOW: pair.overflows,
-        Kind.STRICT: pair.redefines,
+        CounterexampleKind.VALUE: pair.values_differ,
+        CounterexampleKind.DOMAIN: pair.leaves_domain,
+        CounterexampleKind.OVERFLOW: pair.overflows,
+        CounterexampleKind.STRICT: pair.redefines,
     }[kind]()
 
 
 def _shown(
-    pair: Pair, kind: Kind, seed: int, distribution: str, output: int, places: Array
+    pair: ExecutedPair,
+    kind: CounterexampleKind,
+    seed: int,
+    distribution: str,
+    output: int,
+    places: Array,
 ) -> Counterexample:
-    values = pair.typed if kind is Kind.OVERFLOW else pair.real
+    values = pair.typed if kind is CounterexampleKind.OVERFLOW else pair.real
     ours, theirs = (side[output].astype(np.float64) for side in values)
     with np.errstate(all="ignore"):
         gap = np.where(places, np.abs(ours - theirs), -1.0)

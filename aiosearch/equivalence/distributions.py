@@ -13,7 +13,7 @@ from ..tensor.errors import ShapeError
 from ..tensor.floats import Array
 from ..tensor.terms import Program
 from ..tensor.types import EXACT, HALVES, WHOLE, DType, TensorType
-from .machine import rounded, working
+from .rounding.machine import rounded, working
 
 _LARGE = {DType.F16: 2.0**3, DType.BF16: 2.0**10, DType.F32: 2.0**10, DType.F64: 2.0**10}
 _TINY = {DType.F16: 2.0**-8, DType.BF16: 2.0**-30, DType.F32: 2.0**-30, DType.F64: 2.0**-100}
@@ -26,7 +26,7 @@ _SPECIAL_SHARE = 1 / 16
 
 
 @dataclass(frozen=True)
-class _Draw:
+class _InputDraw:
     """What a distribution draws one input from."""
 
     random: np.random.Generator
@@ -49,13 +49,13 @@ def _precision(dtype: DType) -> Any:
     return np.float32 if working(dtype) is np.float32 else np.float64
 
 
-def _mixed(draw: _Draw) -> Array:
+def _mixed(draw: _InputDraw) -> Array:
     spread = _SPREAD[draw.dtype]
     exponents = draw.random.random(draw.shape, np.float32) * (2 * spread) - spread
     return np.asarray(draw.normal() * np.exp2(exponents))
 
 
-def _zeros(draw: _Draw) -> Array:
+def _zeros(draw: _InputDraw) -> Array:
     """A quarter of the elements and of the rows is zero, of either sign."""
     x = draw.normal()
     gone = draw.chance(0.25)
@@ -64,16 +64,16 @@ def _zeros(draw: _Draw) -> Array:
     return np.where(gone, np.copysign(x.dtype.type(0), x), x)
 
 
-def _equal(draw: _Draw) -> Array:
+def _equal(draw: _InputDraw) -> Array:
     return np.full(draw.shape, draw.random.standard_normal(), _precision(draw.dtype))
 
 
-def _powers(draw: _Draw) -> Array:
+def _powers(draw: _InputDraw) -> Array:
     signs = np.where(draw.chance(0.5), -1, 1)
     return signs * np.exp2(draw.whole(-3, 3))
 
 
-def _cancelling(draw: _Draw) -> Array:
+def _cancelling(draw: _InputDraw) -> Array:
     """Each second element along the last axis is the first one's opposite."""
     x = draw.normal()
     if x.ndim:
@@ -81,13 +81,13 @@ def _cancelling(draw: _Draw) -> Array:
     return x
 
 
-def _shifted(draw: _Draw) -> Array:
+def _shifted(draw: _InputDraw) -> Array:
     """The mean is far above the spread: what subtracts squares loses its digits."""
     x = draw.normal()
     return np.asarray(x + x.dtype.type(_SHIFT[draw.dtype]))
 
 
-def _level(draw: _Draw) -> Array:
+def _level(draw: _InputDraw) -> Array:
     """All is near one number far from zero: what takes small differences first keeps them exact.
 
     Sums of so few binary digits are not rounded; where means would be, in half precision, what is
@@ -105,7 +105,7 @@ def _level(draw: _Draw) -> Array:
     return np.asarray((steps + _LEVEL[dtype]) * _STEP[dtype])
 
 
-def _huge(draw: _Draw) -> Array:
+def _huge(draw: _InputDraw) -> Array:
     """One element of each row is far larger than the others."""
     x = draw.normal()
     if x.ndim and x.size:
@@ -115,8 +115,8 @@ def _huge(draw: _Draw) -> Array:
     return x
 
 
-_DRAWN: dict[str, Callable[[_Draw], Array]] = {
-    "normal": _Draw.normal,
+_DRAWN: dict[str, Callable[[_InputDraw], Array]] = {
+    "normal": _InputDraw.normal,
     "small": lambda draw: draw.normal() / 8,
     "large": lambda draw: draw.normal() * _LARGE[draw.dtype],
     "tiny": lambda draw: draw.normal() * _TINY[draw.dtype],
@@ -200,7 +200,7 @@ def _random(seed: int, distribution: str, index: int) -> np.random.Generator:
 
 def _one(type_: TensorType, name: str, random: np.random.Generator) -> Array:
     shape = _numbers(type_)
-    drawn = _Draw(random, shape, type_.dtype)
+    drawn = _InputDraw(random, shape, type_.dtype)
     if type_.dtype is DType.BOOL:
         return np.ones(shape, np.bool_) if name == "equal" else np.asarray(drawn.chance(0.5))
     if type_.dtype in WHOLE:
@@ -212,7 +212,7 @@ def _one(type_: TensorType, name: str, random: np.random.Generator) -> Array:
     return rounded(np.asarray(_DRAWN[name](drawn)), type_.dtype)
 
 
-def _whole(draw: _Draw, name: str) -> Array:
+def _whole(draw: _InputDraw, name: str) -> Array:
     least, largest = _LIMITS[draw.dtype]
     most = _MOST_WHOLE.get(name, 8)
     low = 1 if name == "positive" else max(least, -most)
@@ -227,7 +227,7 @@ def _numbers(type_: TensorType) -> tuple[int, ...]:
     return tuple(size for size in type_.shape if isinstance(size, int))
 
 
-def _special(draw: _Draw, name: str) -> Array:
+def _special(draw: _InputDraw, name: str) -> Array:
     """Some elements that are not finite; one at least, where there is any."""
     x = rounded(np.asarray(draw.normal()), draw.dtype)
     where = np.asarray(draw.chance(_SPECIAL_SHARE))
@@ -237,7 +237,7 @@ def _special(draw: _Draw, name: str) -> Array:
     return np.where(where, odd, x).astype(x.dtype)
 
 
-def _alone(draw: _Draw, name: str) -> Array:
+def _alone(draw: _InputDraw, name: str) -> Array:
     """One element that is not finite, of either sign."""
     x = rounded(np.asarray(draw.normal()), draw.dtype)
     if x.size:

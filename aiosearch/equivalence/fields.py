@@ -32,16 +32,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..tensor.errors import ShapeError
-from ..tensor.evaluate import evaluate
+from ..tensor.evaluation.evaluate import evaluate
 from ..tensor.terms import Program, Term
 from ..tensor.types import DType
-from . import draws as drawn
-from .degrees import Degrees, degrees
-from .domains import PARTIAL, domains
-from .field import Field, Obstacle
-from .field_algebra import Array, Fields, array
-from .ring import Ring, Value
-from .uniform import sizes
+from .abstract_interpretation import sizes
+from .finite_field import random_elements as drawn
+from .finite_field.array_algebra import Array, Fields, array
+from .finite_field.definedness import PARTIAL, domains
+from .finite_field.degree_bounds import Degrees, degree_bounds
+from .finite_field.extension_field import ExponentialSum, ExtensionField, FieldObstacle, Value
 
 ATTEMPTS = 4
 """How often a draw is made before a zero divisor counts as the program's."""
@@ -93,7 +92,7 @@ class FieldEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class _Draw:
+class _FieldDraw:
     algebra: Fields
     redrawn: int
     difference: _Difference | None
@@ -120,28 +119,28 @@ def compare_fields(
     """
     _demand_same_shapes("input", a.inputs, b.inputs)
     _demand_same_shapes("output", a.outputs, b.outputs)
-    made: list[_Draw] = []
+    made: list[_FieldDraw] = []
     try:
         while len(made) < draws or _undecided(made, draws):
             made.append(_draw(a, b, seed, len(made), prime))
             if _settled(made):
                 break
-    except Obstacle as obstacle:
+    except FieldObstacle as obstacle:
         return FieldEvidence("unknown", seed, len(made), 0, 1.0, 0.0, (), str(obstacle))
     return _evidence(a, b, made, seed, prime)
 
 
-def _differences(made: Sequence[_Draw]) -> list[_Difference]:
+def _differences(made: Sequence[_FieldDraw]) -> list[_Difference]:
     return [draw.difference for draw in made if draw.difference is not None]
 
 
-def _settled(made: Sequence[_Draw]) -> bool:
+def _settled(made: Sequence[_FieldDraw]) -> bool:
     """Whether no further draw will say more of how the programs differ."""
     found = _differences(made)
     return bool(found) and (bool(found[0].doubts) or _independent(found))
 
 
-def _undecided(made: Sequence[_Draw], draws: int) -> bool:
+def _undecided(made: Sequence[_FieldDraw], draws: int) -> bool:
     return bool(_differences(made)) and len(made) < draws + _EXTRA
 
 
@@ -168,11 +167,11 @@ def _independent(found: Sequence[_Difference]) -> bool:
 
 
 def _evidence(
-    a: Program, b: Program, made: Sequence[_Draw], seed: int, prime: int | None
+    a: Program, b: Program, made: Sequence[_FieldDraw], seed: int, prime: int | None
 ) -> FieldEvidence:
     algebras = [draw.algebra for draw in made]
     functions = tuple(sorted(set[str]().union(*(own.scalars.met for own in algebras))))
-    limits = degrees(
+    limits = degree_bounds(
         a,
         b,
         widest=max((own.field.widest for own in algebras), default=1),
@@ -227,17 +226,17 @@ def _chance(limits: Degrees, algebra: Fields, prime: int | None) -> float:
     """Of agreement in one draw by programs that differ."""
     field, constants = algebra.field, algebra.scalars.constants
     bits = limits.bits if prime is None else 0.0
-    pairs = field.compared * (limits.degree + bits) / (prime or 2 ** (drawn.BITS - 1))
+    pairs = field.compared * (limits.degree + bits) / (prime or 2 ** (drawn.PRIME_BITS - 1))
     guesses = constants.guesses * 2 * constants.limit / field.prime
     return min(1.0, ATTEMPTS * (pairs + guesses))
 
 
-def _draw(a: Program, b: Program, seed: int, number: int, prime: int | None) -> _Draw:
+def _draw(a: Program, b: Program, seed: int, number: int, prime: int | None) -> _FieldDraw:
     """One draw, made again while a divisor is zero."""
     modulus = drawn.prime(seed, number) if prime is None else prime
     for attempt in range(ATTEMPTS):
         name = repr((seed, number, attempt)).encode()
-        algebra = Fields(Field(modulus, name))
+        algebra = Fields(ExtensionField(modulus, name))
         if any(term.dtype is DType.BOOL for term in a.inputs):
             algebra.field.doubts.add("inputs that are true or false")
         words: Any = algebra
@@ -251,8 +250,8 @@ def _draw(a: Program, b: Program, seed: int, number: int, prime: int | None) -> 
             difference = _first_difference(algebra.field, left, right)
         except ZeroDivisionError:
             continue
-        return _Draw(algebra, attempt, difference)
-    raise Obstacle(f"division by zero: a divisor is zero in {ATTEMPTS} draws of {ATTEMPTS}")
+        return _FieldDraw(algebra, attempt, difference)
+    raise FieldObstacle(f"division by zero: a divisor is zero in {ATTEMPTS} draws of {ATTEMPTS}")
 
 
 def _random(term: Term, prime: int, name: bytes, index: int) -> Array:
@@ -262,7 +261,7 @@ def _random(term: Term, prime: int, name: bytes, index: int) -> Array:
 
 
 def _first_difference(
-    field: Field, left: Sequence[Array], right: Sequence[Array]
+    field: ExtensionField, left: Sequence[Array], right: Sequence[Array]
 ) -> _Difference | None:
     for output, (x, y) in enumerate(zip(left, right, strict=True)):
         for at, (one, other) in enumerate(zip(x.flat, y.flat, strict=True)):
@@ -272,12 +271,12 @@ def _first_difference(
     return None
 
 
-def _difference(field: Field, place: Place, value: Value) -> _Difference:
+def _difference(field: ExtensionField, place: Place, value: Value) -> _Difference:
     if field.shadow(value) is not None:
         return _Difference(place, frozenset(field.doubts), frozenset(), frozenset())
-    if isinstance(value, Ring) and value.inverses:
+    if isinstance(value, ExponentialSum) and value.inverses:
         value, _ = value.cleared()
-    terms = value.terms if isinstance(value, Ring) else {}
+    terms = value.terms if isinstance(value, ExponentialSum) else {}
     roots = {g for _, generators in terms for g in generators if g in field.squares}
     half = (field.prime - 1) // 2
     odd = {root for root in roots if pow(field.squares[root], half, field.prime) != 1}

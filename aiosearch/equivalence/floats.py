@@ -15,10 +15,10 @@ from ..tensor.floats import Array
 from ..tensor.terms import Program
 from ..tensor.types import DType
 from .distributions import DISTRIBUTIONS, draw
-from .drowning import remark
-from .machine import UNIT, Working, working
-from .measured import Measured
-from .sides import Executed, Side, not_finite, require_comparable
+from .masking_constants import masking_remark
+from .rounding.machine import UNIT, Working, working
+from .rounding.noise import NoisyArray
+from .runnables import ExecutedProgram, RunnableSide, not_finite, require_comparable
 
 SLACK = 4.0
 """Units in the last place that a candidate may lose beyond twice what the original loses."""
@@ -39,7 +39,7 @@ _FLOOR: dict[Working, float] = {np.float32: 2.0**-116, np.float64: 2.0**-1012}
 """No unit is smaller: what is near the end of a type's range is lost when its inverse overflows."""
 
 
-class Status(StrEnum):
+class FloatStatus(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     SKIPPED = "skipped"
@@ -55,7 +55,7 @@ class Trial:
     """
 
     distribution: str
-    status: Status
+    status: FloatStatus
     reason: str
     original_error: float
     candidate_error: float
@@ -84,7 +84,7 @@ class Trial:
 
     def __str__(self) -> str:
         text = f"{self.distribution} {self.status}: {self.reason}"
-        return f"{text} ({self.place})" if self.status is Status.FAILED else text
+        return f"{text} ({self.place})" if self.status is FloatStatus.FAILED else text
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -127,9 +127,9 @@ class FloatEvidence:
         Where rounding mostly decides an output, it is `unknown` whatever else is known.
         """
         found = {trial.status for trial in self.trials}
-        if Status.FAILED in found:
+        if FloatStatus.FAILED in found:
             return "differ"
-        return "agree" if Status.PASSED in found and not self.undecided else "unknown"
+        return "agree" if FloatStatus.PASSED in found and not self.undecided else "unknown"
 
     @property
     def undecided(self) -> tuple[int, ...]:
@@ -141,12 +141,12 @@ class FloatEvidence:
     @property
     def skipped(self) -> tuple[str, ...]:
         """The distributions that say nothing."""
-        return self._named(Status.SKIPPED)
+        return self._named(FloatStatus.SKIPPED)
 
     @property
     def overflows(self) -> bool:
         """Whether all that speaks against the candidate is that it is not finite everywhere."""
-        failed = [trial for trial in self.trials if trial.status is Status.FAILED]
+        failed = [trial for trial in self.trials if trial.status is FloatStatus.FAILED]
         return bool(failed) and all(trial.overflows for trial in failed)
 
     @property
@@ -156,17 +156,17 @@ class FloatEvidence:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        return self._named(Status.FAILED)
+        return self._named(FloatStatus.FAILED)
 
     @property
     def first_failed(self) -> Trial:
         """The first trial that speaks against the candidate, if the outcome is `differ`."""
-        return next(trial for trial in self.trials if trial.status is Status.FAILED)
+        return next(trial for trial in self.trials if trial.status is FloatStatus.FAILED)
 
     @property
     def unseen(self) -> tuple[int, ...]:
         """The outputs that no trial compares which passed."""
-        passed = [set(trial.unseen) for trial in self.trials if trial.status is Status.PASSED]
+        passed = [set(trial.unseen) for trial in self.trials if trial.status is FloatStatus.PASSED]
         return tuple(sorted(set.intersection(*passed))) if passed else ()
 
     @property
@@ -178,9 +178,9 @@ class FloatEvidence:
         weak = "only " if 0 < self.counted < min(ENOUGH, len(self.trials)) else ""
         many = "s" * (len(self.trials) != 1)
         parts = [f"{self.outcome} on {weak}{self.counted}{of} distribution{many}"]
-        parts += [str(trial) for trial in self.trials if trial.status is Status.FAILED]
+        parts += [str(trial) for trial in self.trials if trial.status is FloatStatus.FAILED]
         parts += self._skips()
-        passed = [trial for trial in self.trials if trial.status is Status.PASSED]
+        passed = [trial for trial in self.trials if trial.status is FloatStatus.PASSED]
         if passed:
             worst = max(passed, key=lambda trial: trial.candidate_error)
             parts.append(f"at most {worst.candidate_error:.2g} ulp where it passed")
@@ -191,7 +191,7 @@ class FloatEvidence:
 
     def _skips(self) -> list[str]:
         """What says nothing, once for each reason."""
-        skipped = [trial for trial in self.trials if trial.status is Status.SKIPPED]
+        skipped = [trial for trial in self.trials if trial.status is FloatStatus.SKIPPED]
         reasons = dict.fromkeys(trial.reason for trial in skipped)
         return [
             f"{', '.join(one.distribution for one in skipped if one.reason == reason)} skipped:"
@@ -199,12 +199,12 @@ class FloatEvidence:
             for reason in reasons
         ]
 
-    def _named(self, status: Status) -> tuple[str, ...]:
+    def _named(self, status: FloatStatus) -> tuple[str, ...]:
         return tuple(trial.distribution for trial in self.trials if trial.status is status)
 
     def remarked(self, original: Program) -> FloatEvidence:
         """The same, with what may be why nothing is known, where that is so."""
-        return self if self.outcome != "unknown" else replace(self, remark=remark(original))
+        return self if self.outcome != "unknown" else replace(self, remark=masking_remark(original))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -241,13 +241,17 @@ def compare_floats(
     """Runs the original `a` and the candidate `b` in their own types, against float64."""
     require_comparable(a, b)
     found = compare_sides(
-        Executed(a), Executed(b), seed=seed, strict=strict, distributions=distributions
+        ExecutedProgram(a),
+        ExecutedProgram(b),
+        seed=seed,
+        strict=strict,
+        distributions=distributions,
     )
     return found.remarked(a)
 
 
 def compare_sides(
-    a: Side, b: Side, *, seed: int, strict: bool, distributions: Sequence[str]
+    a: RunnableSide, b: RunnableSide, *, seed: int, strict: bool, distributions: Sequence[str]
 ) -> FloatEvidence:
     """The same of whatever can be run; the truth is the original's."""
     names = [*distributions, *not_finite(a, strict)]
@@ -255,7 +259,9 @@ def compare_sides(
     return FloatEvidence(seed, strict, tuple(trials))
 
 
-def compare_on(inputs: Sequence[Array], a: Side, b: Side, distribution: str, strict: bool) -> Trial:
+def compare_on(
+    inputs: Sequence[Array], a: RunnableSide, b: RunnableSide, distribution: str, strict: bool
+) -> Trial:
     """One trial on given inputs, which `distribution` names."""
     ours = a.own(inputs)
     theirs = b.own(inputs)
@@ -263,7 +269,7 @@ def compare_on(inputs: Sequence[Array], a: Side, b: Side, distribution: str, str
     dtypes = [type_.dtype for type_ in a.outputs]
     with np.errstate(all="ignore"):
         outputs = [
-            _Output(number, dtype, own, other, real, strict)
+            _FloatOutput(number, dtype, a.unit(dtype), own, other, real, strict)
             for number, (dtype, own, other, real) in enumerate(
                 zip(dtypes, ours, theirs, truth, strict=True)
             )
@@ -271,18 +277,25 @@ def compare_on(inputs: Sequence[Array], a: Side, b: Side, distribution: str, str
     return _judged(distribution, outputs)
 
 
-def _truth(a: Side, inputs: Sequence[Array], ours: list[Array]) -> list[Measured]:
+def _truth(a: RunnableSide, inputs: Sequence[Array], ours: list[Array]) -> list[NoisyArray]:
     """What the original should be; not asked for where it is nowhere finite."""
     if not any(np.isfinite(value).any() for value in ours):
-        return [Measured(value) for value in ours]
+        return [NoisyArray(value) for value in ours]
     return a.truth(inputs)
 
 
-class _Output:
+class _FloatOutput:
     """One output of one trial."""
 
     def __init__(
-        self, number: int, dtype: DType, ours: Array, theirs: Array, truth: Measured, strict: bool
+        self,
+        number: int,
+        dtype: DType,
+        unit: float,
+        ours: Array,
+        theirs: Array,
+        truth: NoisyArray,
+        strict: bool,
     ) -> None:
         self.number = number
         self.dtype = dtype
@@ -290,7 +303,7 @@ class _Output:
         self.ours = ours.astype(np.float64)
         self.theirs = theirs.astype(np.float64)
         self.truth = truth.value.astype(np.float64)
-        self.loss = math.sqrt(UNIT.get(dtype, UNIT[DType.F64]))
+        self.loss = math.sqrt(unit)
         finite = np.isfinite(self.ours)
         size = np.max(np.abs(self.truth), where=np.isfinite(self.truth), initial=0.0)
         noise = np.broadcast_to(truth.spread, finite.shape)
@@ -304,7 +317,9 @@ class _Output:
         if strict:
             self.broken |= ~finite & ~_same_kind(self.ours, self.theirs)
         own = 2 * UNIT.get(dtype, 0.0) * np.abs(self.truth)
-        explained = noise if dtype is DType.F64 else _seen(shares, self.compared) * noise
+        rough = unit > UNIT.get(dtype, unit)  # the device may round, and need not where it did not
+        whole = dtype is DType.F64 or rough
+        explained = noise if whole else _seen(shares, self.compared) * noise
         usual = np.maximum(np.minimum(noise, _USUAL.get(dtype, 0.0) * own), _FLOOR[working(dtype)])
         self.ulp = np.maximum(np.maximum(explained, own), usual)
         if dtype is DType.F64:
@@ -359,7 +374,7 @@ def _largest(errors: Array) -> float:
     return float(np.max(errors, initial=0.0))
 
 
-def _judged(distribution: str, outputs: list[_Output]) -> Trial:
+def _judged(distribution: str, outputs: list[_FloatOutput]) -> Trial:
     original = max(_largest(output.original) for output in outputs)
     candidate = max(_largest(output.candidate) for output in outputs)
     status, reason = _status(outputs, original, candidate)
@@ -376,25 +391,30 @@ def _judged(distribution: str, outputs: list[_Output]) -> Trial:
         unseen=tuple(
             output.number for output in outputs if output.ours.size and not output.compared.any()
         ),
-        overflows=status is Status.FAILED and all(one.overflows(most) for one in outputs),
+        overflows=status is FloatStatus.FAILED and all(one.overflows(most) for one in outputs),
     )
     worst = max(outputs, key=lambda output: (output.broken.any(), _largest(output.candidate)))
     return worst.shown_in(trial) if worst.ours.size else trial
 
 
-def _status(outputs: list[_Output], original: float, candidate: float) -> tuple[Status, str]:
+def _status(
+    outputs: list[_FloatOutput], original: float, candidate: float
+) -> tuple[FloatStatus, str]:
     if any(output.broken.any() for output in outputs):
-        return Status.FAILED, "the candidate is not finite where the original is, or the reverse"
+        return (
+            FloatStatus.FAILED,
+            "the candidate is not finite where the original is, or the reverse",
+        )
     if all(not output.ours.size for output in outputs):
-        return Status.PASSED, "no element to compare"
+        return FloatStatus.PASSED, "no element to compare"
     if any(output.lost for output in outputs):
-        return Status.SKIPPED, "the original itself is inaccurate"
+        return FloatStatus.SKIPPED, "the original itself is inaccurate"
     if not any(output.compared.any() for output in outputs):
         if any(output.undetermined for output in outputs):
-            return Status.SKIPPED, "rounding decides the original's value"
-        return Status.SKIPPED, "the original is nowhere finite"
+            return FloatStatus.SKIPPED, "rounding decides the original's value"
+        return FloatStatus.SKIPPED, "the original is nowhere finite"
     if any(original > 1 / output.loss for output in outputs):
-        return Status.SKIPPED, "the original itself is inaccurate"
+        return FloatStatus.SKIPPED, "the original itself is inaccurate"
     if candidate > 2 * original + SLACK:
-        return Status.FAILED, "the candidate loses more than rounding explains"
-    return Status.PASSED, ""
+        return FloatStatus.FAILED, "the candidate loses more than rounding explains"
+    return FloatStatus.PASSED, ""

@@ -12,10 +12,9 @@ from ..tensor.terms import Program
 from ..tensor.types import DType, TensorType
 from .distributions import DISTRIBUTIONS
 from .floats import FloatEvidence, compare_sides
-from .machine import UNIT
-from .measured import Measured, exactly, remembered
-from .noise import roundings
-from .sides import Executed, Side, require_alike
+from .rounding.machine import UNIT
+from .rounding.noise import NoisyArray, exactly, remembered, roundings
+from .runnables import ExecutedProgram, RunnableSide, require_alike
 from .verdict import Status, Verdict
 
 NEARBY = 8
@@ -92,8 +91,8 @@ def _silence(floats: FloatEvidence) -> str:
     return ""
 
 
-def _side(given: Comparable, seed: int) -> Side:
-    return Executed(given) if isinstance(given, Program) else _Estimated(given, seed)
+def _side(given: Comparable, seed: int) -> RunnableSide:
+    return ExecutedProgram(given) if isinstance(given, Program) else _Estimated(given, seed)
 
 
 class _Estimated:
@@ -110,10 +109,13 @@ class _Estimated:
         self.outputs = function.outputs
         self.asks_for = ()  # nobody knows
 
+    def unit(self, dtype: DType) -> float:
+        return UNIT.get(dtype, UNIT[DType.F64])
+
     def own(self, inputs: Sequence[Array]) -> list[Array]:
         return self.function.own(inputs)
 
-    def truth(self, inputs: Sequence[Array]) -> list[Measured]:
+    def truth(self, inputs: Sequence[Array]) -> list[NoisyArray]:
         exact = [exactly(x).value for x in inputs]
         values = self._double(exact)
         noises = [np.zeros(value.shape) for value in values]
@@ -124,7 +126,7 @@ class _Estimated:
                 for noise, value, near in zip(noises, values, moved, strict=True)
             ]
         return [
-            remembered(Measured(value, noise), type_.dtype)
+            remembered(NoisyArray(value, noise), type_.dtype)
             for value, noise, type_ in zip(values, noises, self.outputs, strict=True)
         ]
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..tensor.analysis.generalise import Generalised, generalise, literal_sizes
+from ..tensor.analysis.integer_overflow import may_overflow
 from ..tensor.errors import TensorError
-from ..tensor.generalise import Generalised, generalise, literal_sizes
 from ..tensor.labels import explain_labels
 from ..tensor.terms import Program, Term
-from ..tensor.wholes import may_wrap
 from .counterexample import Counterexample, find_counterexample
 from .fields import compare_fields
+from .finite_field.rounding_residues import residue
 from .floats import FloatEvidence, compare_floats
 from .proof import prove
-from .residues import residue
-from .sides import require_comparable
+from .runnables import require_comparable
 from .verdict import Status, Verdict
 
 
@@ -55,7 +55,7 @@ class _Judge:
         """Says of what is equal in numbers without end that it is so only where none wraps."""
         if not found.status.accepted or self.a.outputs == self.b.outputs:
             return found
-        if not any(may_wrap(one, at_any_size=True) for one in (self.a, self.b)):
+        if not any(may_overflow(one, at_any_size=True) for one in (self.a, self.b)):
             return found
         return replace(found, scope=f"{found.scope}, where no whole number passes 32 bits")
 

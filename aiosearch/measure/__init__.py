@@ -16,11 +16,11 @@ if TYPE_CHECKING:
         store_ceilings,
         stored_ceilings,
     )
-    from .drawing import Draw
+    from .draws import Draw
     from .errors import ExecutorError
     from .executor import Executor, Inputs
-    from .jax_executor import Allowance, JaxExecutor
-    from .mock import Act, MockExecutor
+    from .host.jax_executor import Allowance, JaxExecutor
+    from .mock_executor import Act, MockExecutor
     from .race import Clock, Lap, Race, Samples, Way
     from .ratios import LEAST_GAIN, Ratio
 
@@ -37,14 +37,14 @@ _HOMES = {
     "measure_ceilings": ".ceilings",
     "store_ceilings": ".ceilings",
     "stored_ceilings": ".ceilings",
-    "Draw": ".drawing",
+    "Draw": ".draws",
     "ExecutorError": ".errors",
     "Executor": ".executor",
     "Inputs": ".executor",
-    "Allowance": ".jax_executor",
-    "JaxExecutor": ".jax_executor",
-    "Act": ".mock",
-    "MockExecutor": ".mock",
+    "Allowance": ".host.jax_executor",
+    "JaxExecutor": ".host.jax_executor",
+    "Act": ".mock_executor",
+    "MockExecutor": ".mock_executor",
     "Clock": ".race",
     "Lap": ".race",
     "LEAST_GAIN": ".ratios",

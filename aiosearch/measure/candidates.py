@@ -1,4 +1,4 @@
-"""What is compiled and timed: a function in JAX source text, and what became of it."""
+"""What is compiled and timed: a `Candidate` in JAX source text, and what became of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from .drawing import Draw
+from .draws import Draw
 
 Array: TypeAlias = Any
 """A NumPy array. This module is loaded without NumPy."""
@@ -27,9 +27,11 @@ class ArrayType(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Candidate:
-    """The text of a module and the function in it that is meant.
+    """The text of a module and the name of the `function` in it that is meant.
 
     Nothing but the text travels to the processes that compile and time it.
+
+        Candidate("double", "def f(x):\\n    return 2 * x", "f", (ArrayType("float32", (8,)),))
     """
 
     name: str
@@ -38,15 +40,17 @@ class Candidate:
     inputs: tuple[ArrayType, ...]
     """The types of all arguments, in order."""
     constants: Mapping[int, Array] = field(default_factory=dict, compare=False)
-    """Arguments, by position, whose values are given; the others are drawn."""
+    """Arguments, by position, whose values are known beforehand, such as weights; the others
+    are drawn."""
     x64: bool = False
-    """Whether jax's 64-bit types are on."""
+    """Whether jax's 64-bit types are on, `jax_enable_x64`."""
     precision: str | None = None
-    """Of products that ask for none: jax's `default_matmul_precision`."""
+    """The precision of products that ask for none: jax's `default_matmul_precision`."""
     promotion: str = "standard"
     """How types meet: jax's `numpy_dtype_promotion`."""
     draws: Mapping[int, Draw] = field(default_factory=dict, compare=False)
-    """From what some of the others are drawn, by position; the rest is normal, or small numbers."""
+    """From what some of the other arguments are drawn, by position; the rest is `NORMAL`, or
+    small numbers."""
 
 
 class Stage(enum.StrEnum):
@@ -88,15 +92,16 @@ _FAILED = {
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A candidate that can be run by the executor that compiled it."""
+    """A `Candidate` that can be run by the executor that compiled it."""
 
     candidate: Candidate
     seconds: float
-    """How long it took to compile."""
+    """Seconds that compiling took."""
     executable: bytes = field(default=b"", repr=False)
-    """Empty where it could not be sent: the device's process compiles it again."""
+    """The serialized executable; empty where it could not be sent: the device's process
+    compiles it again."""
     looped: bytes = field(default=b"", repr=False)
-    """Many runs in one call, where the executor times those."""
+    """The executable of many runs in one call, where the executor times those (`Way.LOOPED`)."""
 
     @property
     def name(self) -> str:

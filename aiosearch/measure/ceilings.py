@@ -1,4 +1,14 @@
-"""What a machine can do at best, by a fixed protocol: bytes from memory, operations, products."""
+"""What a machine can do at best, by a fixed protocol: bytes from memory, operations, products.
+
+The problem: "80 % of what this machine can do" needs a second number that anybody can reproduce. So
+a few functions whose work is known are timed as candidates are, and the work divided by the fastest
+round is the ceiling. For 32 MB of last-level cache `read` goes over 4 * 32 MB; done in 1.4 ms, that
+is 96 GB/s.
+
+The fastest round and not the median: a ceiling is what the machine can do, and whatever else runs
+there only takes from it. How disturbed the machine was is kept as `noise`, and a figure with more
+than `NOISIEST` is none. Printed by `aiosearch doctor --measure`.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +25,17 @@ from msgspec import Struct
 
 from ..folders import cache_folder, make_folder, replace_file
 from ..pool import usable_cores
-from .caches import last_cache
+from .cache_sizes import last_cache
 from .candidates import ArrayType, Candidate, Failure
 from .errors import ExecutorError
 from .processor import processor
 from .race import Samples, Way
 
 if TYPE_CHECKING:
-    from .jax_executor import JaxExecutor
+    from .host.jax_executor import JaxExecutor
 
 PROTOCOL = 2
-"""Counts up when figures stop being comparable."""
+"""Counts up when figures stop being comparable, so that old files are not read."""
 HOW = """\
 read: the largest of each column of a float32 buffer of four times the last cache;
 triad: a = b + s * c over float32 buffers as large, 2 to 8 sweeps a call, two of them read and one
@@ -39,10 +49,14 @@ NOISIEST = 0.5
 """Figures with more noise than this are none: the machine was not this process's alone."""
 
 _PARTS, _LANES = 256, 256
-"""Of what is read, for threads to share; and columns of each, for vectors."""
+"""Parts of what is read, for threads to share; and columns of each, for vectors."""
 _FEWEST, _MOST, _MOVED = 2, 8, 1 << 30
-"""Sweeps of a triad, and bytes that they move otherwise: caches of servers are large."""
+"""Sweeps of a triad at least and at most, and bytes that they move otherwise: caches of servers are
+large."""
+# Twelve independent chains hide the latency of a multiply-add on every core so far (4 cycles, 2 a
+# cycle); 262,144 elements of 4 bytes stay in the caches
 _CHAINS, _LINKS, _ELEMENTS = 12, 32, 1 << 18
+# 2 * 2048**3 operations: large enough for a library's blocking to pay off, small enough for seconds
 _ROWS = 2048
 _SOURCE = f"""\
 import jax
@@ -79,17 +93,17 @@ class Ceilings(Struct, frozen=True):
     platform: str
     device: str
     cores: int
-    """Of the host, as many as this process could use."""
+    """Cores of the host, as many as this process could use."""
     versions: str
     protocol: int
     taken: str
-    """When, in UTC."""
+    """When, in UTC, in ISO 8601."""
     bytes_per_second: float
-    """From or to memory, in the faster of the ways that `sweeps` has."""
+    """From or to memory, the faster of the two in `sweeps`."""
     flops_per_second: dict[str, float]
-    """By element type: the product, or for float32 the multiply-adds, whichever was faster."""
+    """By element type: of the `product`, or for float32 of the `fma`, whichever was faster."""
     noise: float
-    """How far from equal the same thing, timed twice, seemed at most."""
+    """How far from equal the same thing, timed twice, seemed at most: 0.05 is five percent."""
     sweeps: dict[str, float] = {}
     """Bytes per second of the `read`, one buffer, and of the `triad`, two read and one written.
 
@@ -97,23 +111,28 @@ class Ceilings(Struct, frozen=True):
     """
 
     def fastest(self, dtype: str) -> float:
-        """Of products of a type a second: those of bfloat16 can be made of float32, if need be."""
-        own = self.flops_per_second[dtype]
-        return max(own, self.flops_per_second["float32"]) if dtype == "bfloat16" else own
+        """Operations per second of products of a type: those of bfloat16 can be made of
+        float32, if need be."""
+        products_per_second = self.flops_per_second[dtype]
+        return (
+            max(products_per_second, self.flops_per_second["float32"])
+            if dtype == "bfloat16"
+            else products_per_second
+        )
 
 
 async def measure_ceilings(executor: JaxExecutor) -> Ceilings:
-    """Runs the protocol on an executor that times hot inputs only. Takes some half a minute."""
+    """Runs the protocol on an executor that times `Way.HOT` only. Takes some half a minute."""
     noises = []
-    found = {}
+    rates = {}
     for work, candidate in _protocol(last_cache(executor.platform)):
         samples, heard = await _best(executor, candidate)
-        found[candidate.name] = work / min(samples.wall)
+        rates[candidate.name] = work / min(samples.wall)
         noises.append(heard)
-    sweeps = {name: found[name] for name in ("read", "triad")}
+    sweeps = {name: rates[name] for name in ("read", "triad")}
     flops = {
-        "float32": max(found["fma"], found["float32"]),
-        "bfloat16": found["bfloat16"],
+        "float32": max(rates["fma"], rates["float32"]),
+        "bfloat16": rates["bfloat16"],
     }
     return _ceilings(executor, sweeps, flops, max(noises))
 
@@ -121,12 +140,15 @@ async def measure_ceilings(executor: JaxExecutor) -> Ceilings:
 def _protocol(cache: int) -> Iterator[tuple[int, Candidate]]:
     """What is timed, and how many bytes or operations each call of it is."""
     whole = _PARTS * _LANES
+    # A whole number of parts and lanes, so that no remainder loop is timed
     length = max(1, cache // whole) * whole  # four caches, for elements have four bytes
     parted = ArrayType("float32", (_PARTS, length // whole, _LANES))
     flat = ArrayType("float32", (length,))
     sweeps = max(_FEWEST, min(_MOST, _MOVED // (3 * 4 * length)))
     for name, function, inputs, work in (
         ("read", "read", (parted,), 4 * length),
+        # The last sweep's result is written to a fresh buffer, hence the one more than three a
+        # sweep
         ("triad", "triad", (flat, flat), 4 * length * (3 * sweeps + 1)),
         ("fma", "fma", (ArrayType("float32", (_ELEMENTS,)),), 2 * _CHAINS * _LINKS * _ELEMENTS),
         ("float32", "product", _square("float32"), 2 * _ROWS**3),
@@ -142,28 +164,31 @@ def machine_id() -> str:
 
 
 def ceilings_path() -> Path:
-    """Gives the file in the user's cache directory."""
+    """Gives the path of `ceilings.json` in the user's cache directory."""
     return cache_folder() / "ceilings.json"
 
 
 def stored_ceilings(path: Path | None = None) -> tuple[Ceilings, ...]:
-    """Gives what was measured on this machine by this protocol; nothing if the file is damaged.
+    """Gives what was measured on this machine by this `PROTOCOL`; nothing if the file is
+    damaged.
 
-    Nor what was measured while others used the machine.
+    Figures with more noise than `NOISIEST` are left out: others used the machine.
     """
     return tuple(
-        each
-        for each in _stored(path or ceilings_path())
-        if each.machine == machine_id() and each.protocol == PROTOCOL and each.noise <= NOISIEST
+        ceilings
+        for ceilings in _stored(path or ceilings_path())
+        if ceilings.machine == machine_id()
+        and ceilings.protocol == PROTOCOL
+        and ceilings.noise <= NOISIEST
     )
 
 
 def store_ceilings(ceilings: Ceilings, path: Path | None = None) -> None:
     """Puts figures in place of older ones of the same device. The file is whole at any time."""
     path = path or ceilings_path()
-    others = [each for each in _stored(path) if _subject(each) != _subject(ceilings)]
+    remaining = [stored for stored in _stored(path) if _subject(stored) != _subject(ceilings)]
     make_folder(path.parent)
-    replace_file(path, msgspec.json.format(msgspec.json.encode([*others, ceilings])))
+    replace_file(path, msgspec.json.format(msgspec.json.encode([*remaining, ceilings])))
 
 
 def _square(dtype: str) -> tuple[ArrayType, ArrayType]:

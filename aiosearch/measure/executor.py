@@ -1,4 +1,4 @@
-"""What every executor does, whatever the device."""
+"""What every `Executor` does, whatever the device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .candidates import Array, Candidate, Compiled, Failure
 from .race import Race
 
 Inputs: TypeAlias = int | Sequence[Array]
-"""A seed to draw them from, in the device's own process, or the arrays themselves."""
+"""A seed to draw inputs from, in the device's own process, or the arrays themselves."""
 
 ROUNDS = 21
 
@@ -24,7 +24,12 @@ class Executor(Protocol):
 
     @property
     def virtual(self) -> bool:
-        """Whether its clock is no clock, so that it says nothing of what else runs here."""
+        """Whether its clock is a `VirtualClock`, so that it says nothing of what else runs here."""
+        ...
+
+    @property
+    def platform(self) -> str:
+        """What jax calls the device: "cpu" or "cuda"."""
         ...
 
     async def __aenter__(self) -> Self: ...

@@ -10,7 +10,7 @@ from ..pool import usable_cores
 
 
 def processor() -> str:
-    """The model, where the system tells it; else the kind."""
+    """The CPU's model, where the system tells it; else its kind, such as `x86_64`."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith(("model name", "CPU part")):

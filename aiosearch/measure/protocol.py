@@ -1,4 +1,4 @@
-"""What the host says to the processes that compile and time, one message a frame."""
+"""What the host says to the processes that compile and time, one msgpack message a frame."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ import msgspec
 from msgspec import Struct
 
 from .candidates import ArrayType, Cause
-from .drawing import Draw
-from .race import Way
-from .racing import Sample
+from .draws import Draw
+from .race import Sample, Way
 
 
-class Settings(Struct, frozen=True):
-    """What a process is told when it starts."""
+class ProcessSettings(Struct, frozen=True):
+    """What a process gets when it starts, as JSON on its command line."""
 
     platform: str
     compile_seconds: float
     run_seconds: float
-    """For one sample of a candidate."""
+    """Seconds for one sample of a candidate."""
     memory_mb: int
     ways: tuple[Way, ...]
     letterbox: int
-    """The descriptor of the file that arrays lie in."""
+    """The descriptor of the file of `SharedArrays`."""
+    tuned: str = ""
+    """The folder in which XLA keeps what it tuned on a GPU."""
 
 
 class Text(Struct, frozen=True, array_like=True, tag=0):
@@ -38,7 +39,7 @@ class Text(Struct, frozen=True, array_like=True, tag=0):
 
 
 class Parcel(Struct, frozen=True, array_like=True, tag=1):
-    """An array that lies in the letterbox."""
+    """An array that lies in the `SharedArrays`."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -46,9 +47,10 @@ class Parcel(Struct, frozen=True, array_like=True, tag=1):
 
 
 class Build(Struct, frozen=True, array_like=True, tag=2):
-    """Compile this."""
+    """Compile this text within so many seconds; answered by `BuildReply`."""
 
     text: Text
+    seconds: float
 
 
 class Keep(Struct, frozen=True, array_like=True, tag=3):
@@ -58,8 +60,8 @@ class Keep(Struct, frozen=True, array_like=True, tag=3):
     parcel: Parcel
 
 
-class Load(Struct, frozen=True, array_like=True, tag=4):
-    """Keep a candidate under a number; its constants, by position, are kept already."""
+class LoadRequest(Struct, frozen=True, array_like=True, tag=4):
+    """Keep a candidate under a number; its constants, by position, are there already by `Keep`."""
 
     number: int
     text: Text
@@ -76,8 +78,8 @@ class Forget(Struct, frozen=True, array_like=True, tag=5):
     constants: tuple[int, ...]
 
 
-class Run(Struct, frozen=True, array_like=True, tag=6):
-    """Run a candidate on what is drawn from the seed, or lies in the letterbox."""
+class RunRequest(Struct, frozen=True, array_like=True, tag=6):
+    """Run a candidate on what is drawn from the `seed`, or lies in the `parcels`."""
 
     number: int
     seed: int
@@ -92,12 +94,12 @@ class Prepare(Struct, frozen=True, array_like=True, tag=7):
 
 
 class Turns(Struct, frozen=True, array_like=True, tag=8):
-    """Time those that were prepared once each, in this order."""
+    """Time those that were in `Prepare`, once each, in this order."""
 
     order: tuple[int, ...]
 
 
-class Ready(Struct, frozen=True, array_like=True, tag=0):
+class ProcessReady(Struct, frozen=True, array_like=True, tag=0):
     """The process has loaded jax and found its device."""
 
     device: str
@@ -105,7 +107,7 @@ class Ready(Struct, frozen=True, array_like=True, tag=0):
     versions: str
 
 
-class Broken(Struct, frozen=True, array_like=True, tag=1):
+class ProcessBroken(Struct, frozen=True, array_like=True, tag=1):
     """The process cannot serve, and ends."""
 
     reason: str
@@ -118,7 +120,7 @@ class Raised(Struct, frozen=True, array_like=True, tag=2):
     message: str
 
 
-class Built(Struct, frozen=True, array_like=True, tag=3):
+class BuildReply(Struct, frozen=True, array_like=True, tag=3):
     """It is compiled. What cannot be sent is empty."""
 
     executable: bytes
@@ -135,23 +137,25 @@ class Outputs(Struct, frozen=True, array_like=True, tag=5):
     parcels: tuple[Parcel, ...]
 
 
-class Prepared(Struct, frozen=True, array_like=True, tag=6):
-    """The ways in which these can be timed."""
+class PrepareReply(Struct, frozen=True, array_like=True, tag=6):
+    """The ways in which these can be timed; `Way.COLD` may be impossible."""
 
     ways: tuple[Way, ...]
 
 
-class Timed(Struct, frozen=True, array_like=True, tag=7):
-    """The samples, a row for each way, in the order of the turns."""
+class TimingReply(Struct, frozen=True, array_like=True, tag=7):
+    """The samples, a row for each `Way`, in the order of the turns."""
 
     rows: tuple[tuple[Sample, ...], ...]
 
 
-Request: TypeAlias = Build | Keep | Load | Forget | Run | Prepare | Turns
-Reply: TypeAlias = Ready | Broken | Raised | Built | Done | Outputs | Prepared | Timed
+Request: TypeAlias = Build | Keep | LoadRequest | Forget | RunRequest | Prepare | Turns
+Reply: TypeAlias = (
+    ProcessReady | ProcessBroken | Raised | BuildReply | Done | Outputs | PrepareReply | TimingReply
+)
 
 encode = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(Request).decode
 decode_reply = msgspec.msgpack.Decoder(Reply).decode
 encode_settings = msgspec.json.Encoder().encode
-decode_settings = msgspec.json.Decoder(Settings).decode
+decode_settings = msgspec.json.Decoder(ProcessSettings).decode

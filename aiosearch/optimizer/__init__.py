@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
-    from .answers import Answer, Key, Timings
-    from .decorating import OptimizedOnCall, optimized
-    from .dropin import Optimized
+    from .decorator import OptimizedOnCall, optimized
     from .effort import Effort
     from .errors import OptimizeError
-    from .optimizing import optimize, optimize_sync
-    from .report import Found, Report, Tell, Tried
-    from .results import Results
+    from .handback.optimized import Optimized
+    from .optimization import optimize, optimize_sync
+    from .outcomes.answer import Answer, Key, Timings
+    from .outcomes.evidence import Tried
+    from .outcomes.report import Found, Report, Tell
+    from .outcomes.results import Results
 
 __all__ = [
     "Answer",
@@ -37,20 +38,20 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "Answer": ".answers",
-        "Key": ".answers",
-        "Timings": ".answers",
-        "OptimizedOnCall": ".decorating",
-        "optimized": ".decorating",
-        "Optimized": ".dropin",
+        "Answer": ".outcomes.answer",
+        "Key": ".outcomes.answer",
+        "Timings": ".outcomes.answer",
+        "OptimizedOnCall": ".decorator",
+        "optimized": ".decorator",
+        "Optimized": ".handback.optimized",
         "Effort": ".effort",
         "OptimizeError": ".errors",
-        "optimize": ".optimizing",
-        "optimize_sync": ".optimizing",
-        "Found": ".report",
-        "Report": ".report",
-        "Tell": ".report",
-        "Tried": ".report",
-        "Results": ".results",
+        "optimize": ".optimization",
+        "optimize_sync": ".optimization",
+        "Found": ".outcomes.report",
+        "Report": ".outcomes.report",
+        "Tell": ".outcomes.report",
+        "Tried": ".outcomes.evidence",
+        "Results": ".outcomes.results",
     },
 )

@@ -1,4 +1,4 @@
-"""How much may be spent on finding something faster."""
+"""`Effort` and `Budget`: how many candidates, rounds and seconds an optimization may spend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps a function from being optimized, in words."""
+"""`OptimizeError`: what keeps a function from being optimized."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A host that serves a search elsewhere: starts its processes, and passes frames on."""
+"""A host that serves a search elsewhere: starts its processes, and passes frames on.
+
+The search runs everything: it says which process to start under which channel, and an `Agent`
+passes frames between link and process without a look, but for `Begin` and `End`, by which it
+decides what may run here and gives workers this machine's own claim table and board.
+"""
 
 from __future__ import annotations
 
@@ -12,49 +17,49 @@ from typing import Any
 import anyio
 import msgspec
 
-from ..checks.process import BROOD as CHECKERS
-from ..checks.process import MODULE as CHECKER
-from ..engine.bell import Bell
-from ..engine.boards import Boards
-from ..engine.child import Child
-from ..engine.slots import BROOD as WORKERS
-from ..engine.slots import MODULE as WORKER
-from ..engine.wire import Begin, End, Judged
-from ..engine.wire import encode as encode_frame
+from ..checks.solver_process import BROOD as CHECKERS
+from ..checks.solver_process import MODULE as CHECKER
+from ..engine.wire.messages import Begin, End, VerdictReplies
+from ..engine.wire.messages import encode as encode_frame
+from ..engine.worker.bell import Bell
+from ..engine.worker.slots import BROOD as WORKERS
+from ..engine.worker.slots import MODULE as WORKER
+from ..engine.worker.work_sharing import MachineBoards
 from ..errors import StrategyError
+from ..processes.child import Child
 from . import protocol
-from .admission import RefusalError, admit, meaning
+from .admission import RefusalError, admit, meaning, versions
+from .heartbeat import PATIENCE, Heartbeat
+from .key_tables import KeyTables
 from .links import Link, LostError, UnwelcomeError
 from .notebooks import Recall, Verdicts
 from .protocol import (
     API,
+    EarlierKeys,
     Farewell,
-    From,
-    Gone,
-    Here,
+    FrameFromProcess,
+    FrameToProcess,
+    HostGreeting,
+    HostLeaving,
+    KeysAccepted,
     Kill,
-    Known,
-    Learning,
-    Leaving,
+    OfferTakers,
     Probe,
+    ProcessGone,
+    ProcessSilent,
     Pulse,
-    Refused,
-    Release,
-    Settled,
-    Silent,
+    ReleaseClaims,
+    SearchStateDocument,
+    SessionRefused,
     Spawn,
     Spawned,
-    State,
-    To,
     ToAgent,
     encode,
 )
-from .pulse import PATIENCE, Heartbeat
-from .tables import Tables
-from .versions import versions
 
 log = logging.getLogger("aiosearch")
 
+# A worker in the middle of taking an offer is done in microseconds, or dead
 AGAIN_SECONDS = 0.01
 
 
@@ -70,18 +75,19 @@ class Agent:
         patience: float = PATIENCE,
         recall: Recall | None = None,
     ) -> None:
-        """`recall` gives verdicts that are known already."""
+        """`recall` gives verdicts that earlier searches noted, see `Notebook`."""
         self._link = link
         self._recall = recall
-        self._here = Here(API, name or platform.node(), workers, checkers, versions())
+        self._here = HostGreeting(API, name or platform.node(), workers, checkers, versions())
         self._children: dict[int, Child | None] = {}
         self._workers: set[int] = set()
         self._sessions: dict[int, dict[int, int]] = {}
-        """Workers' channels and owners."""
+        """By session: its workers' channels and owners."""
         self._refused: set[int] = set()
         self._served = False
-        self._tables = Tables(lambda session: self._send(Learning(session, 0)))
-        self._boards = Boards(2 * workers if workers > 1 else 1)
+        self._tables = KeyTables(lambda session: self._send(KeysAccepted(session, 0)))
+        # Twice the workers: a dead one's place is free only when its offers are settled
+        self._boards = MachineBoards(2 * workers if workers > 1 else 1)
         self._bell = Bell.make()
         self._tasks: set[asyncio.Task[None]] = set()
         self._end: asyncio.Future[Farewell] = asyncio.get_running_loop().create_future()
@@ -90,7 +96,8 @@ class Agent:
     async def serve(self) -> Farewell:
         """Serves until the search lets it go; then nothing of it is left.
 
-        Raises LostError where the link is lost, and UnwelcomeError where the search refuses it.
+        Raises `LostError` where the link is lost, and `UnwelcomeError` where the search
+        refuses it.
         """
         self._link.open(self._received, self._closed)
         self._send(self._here)
@@ -99,6 +106,7 @@ class Agent:
             farewell = await self._end
         finally:
             self._heartbeat.stop()
+            # Even when cancelled: processes and memory of this machine must not outlive the link
             with anyio.CancelScope(shield=True):
                 await self._clear()
         if farewell.refused:
@@ -111,8 +119,8 @@ class Agent:
         return bool(self._refused) and not self._served
 
     def leave(self) -> None:
-        """Asks to be let go once everything is given back."""
-        self._send(Leaving())
+        """Asks to be let go once everything is given back: `HostLeaving`."""
+        self._send(HostLeaving())
 
     async def _clear(self) -> None:
         for task in self._tasks:
@@ -121,6 +129,7 @@ class Agent:
         children = [child for child in self._children.values() if child is not None]
         for child in children:
             child.kill()
+        # Killed first and reaped last: between the two the search hears that the link is closed
         self._link.close()
         for child in children:
             await child.reap()
@@ -139,28 +148,29 @@ class Agent:
         self._heartbeat.heard()
         message: ToAgent = protocol.decode_for_agent(payload)
         match message:
-            case To(channel=channel, payload=frame):
+            case FrameToProcess(channel=channel, payload=frame):
                 self._pass_on(channel, frame)
             case Spawn():
                 self._spawn(message)
             case Probe(channel=channel, payload=frame, seconds=seconds):
                 if child := self._children.get(channel):
-                    child.probe(frame, seconds, partial(self._send, Silent(channel)))
+                    child.probe(frame, seconds, partial(self._send, ProcessSilent(channel)))
             case Kill(channel=channel):
                 if child := self._children.get(channel):
                     child.kill()
-            case Known():
+            case EarlierKeys():
                 self._start(self._learn(message))
-            case Release():
+            case ReleaseClaims():
                 self._tables.release(message.session, message.owner, message.committed)
             case Farewell():
                 if not self._end.done():
                     self._end.set_result(message)
-            case Pulse() | State():
+            case Pulse() | SearchStateDocument():
                 pass
 
     def _spawn(self, spawn: Spawn) -> None:
         channel = spawn.channel
+        # A search, right or wrong, must not fill this machine with processes
         if channel in self._children or len(self._children) >= self._most:
             raise ValueError(f"process {channel} is one too many")
         self._children[channel] = None
@@ -175,7 +185,7 @@ class Agent:
 
     @property
     def _most(self) -> int:
-        """Processes that end may overlap with those that take their places."""
+        """Processes that end may overlap with those that take their places, see `Spawn`."""
         return 2 * (self._here.workers + self._here.checkers)
 
     async def _run(self, spawn: Spawn) -> None:
@@ -187,7 +197,7 @@ class Agent:
         try:
             child = await Child.spawn(
                 WORKER if worker else CHECKER,
-                lambda frame: self._send(From(channel, frame)),
+                lambda frame: self._send(FrameFromProcess(channel, frame)),
                 gone.set,
                 self._bell.fds if worker else (),
                 self._bell.arguments if worker else (str(seconds), str(megabytes)),
@@ -195,7 +205,7 @@ class Agent:
             )
         except OSError as error:
             self._forget(channel)
-            self._send(Gone(channel, f"a process cannot be started: {error}"))
+            self._send(ProcessGone(channel, f"a process cannot be started: {error}"))
             return
         self._children[channel] = child
         self._send(Spawned(channel, child.pid))
@@ -203,26 +213,28 @@ class Agent:
         child.kill()
         await child.reap()
         self._forget(channel)
-        self._send(Gone(channel, child.death))
+        self._send(ProcessGone(channel, child.death))
 
-    async def _learn(self, known: Known) -> None:
-        """Takes one part of the keys, and asks for the next."""
-        if await self._tables.learn(known.session, known.keys):
-            self._send(Learning(known.session, known.part + 1))
+    async def _learn(self, keys: EarlierKeys) -> None:
+        """Takes one part of the keys of earlier runs, and asks for the next with `KeysAccepted`."""
+        if await self._tables.learn(keys.session, keys.keys):
+            self._send(KeysAccepted(keys.session, keys.part + 1))
 
     def _forget(self, channel: int) -> None:
         """A process is gone."""
         del self._children[channel]
         self._workers.discard(channel)
-        for session in [one for one, users in self._sessions.items() if channel in users]:
+        for session in [number for number, users in self._sessions.items() if channel in users]:
+            # A task: a taker may be in the middle of copying, and the link must not wait for it
             self._start(self._settle(session, channel, self._sessions[session].pop(channel)))
             self._tables.leave(session, channel)
 
     async def _settle(self, session: int, channel: int, owner: int) -> None:
-        """Tells what became of a dead worker's offers, when nobody is at them any more."""
+        """Tells what became of a dead worker's offers, when nobody is at them any more, as
+        `OfferTakers`."""
         while (takers := self._boards.revoke(session, channel)) is None:  # noqa: ASYNC110
             await asyncio.sleep(AGAIN_SECONDS)
-        self._send(Settled(session, owner, takers))
+        self._send(OfferTakers(session, owner, takers))
 
     def _pass_on(self, channel: int, frame: bytes) -> None:
         child = self._children.get(channel)
@@ -238,7 +250,8 @@ class Agent:
                         self._served = True
                     except (RefusalError, StrategyError) as error:
                         self._refuse(begin.session, str(error))
-                        self._send(Settled(begin.session, begin.owner, {}))
+                        # A refused worker offered nothing: the search need not wait for it
+                        self._send(OfferTakers(begin.session, begin.owner, {}))
                         return
                 case End(session=session):
                     self._ends(session, channel)
@@ -249,10 +262,12 @@ class Agent:
         if session not in self._refused:
             self._refused.add(session)
             log.warning("this host cannot serve %s: %s", self._link.peer, reason)
-        self._send(Refused(session, reason))
+        self._send(SessionRefused(session, reason))
 
     def _begins(self, begin: Begin, channel: int) -> bytes:
-        """The table of keys and the board are this machine's own."""
+        """Fills in the table of keys and the board of this machine, which the search cannot
+        know."""
+        # The first worker of a session tells the board, and so all that come later
         first = not self._sessions.get(begin.session)
         self._sessions.setdefault(begin.session, {})[channel] = begin.owner
         table = self._tables.path(begin.session, channel) if begin.table else ""
@@ -261,20 +276,21 @@ class Agent:
             self._start(self._tell(begin.session, channel, self._recall()))
         return encode_frame(msgspec.structs.replace(begin, table=table))
 
-    async def _tell(self, session: int, channel: int, known: AsyncIterator[Verdicts]) -> None:
-        """Has a worker learn what z3 said before; others find it on the board, where there is one.
+    async def _tell(self, session: int, channel: int, earlier: AsyncIterator[Verdicts]) -> None:
+        """Has a worker learn what z3 said before; others find it on the board, where there
+        is one.
 
-        What that one misses because it is gone is asked for in the usual way.
+        What that worker misses because it is gone is asked for in the usual way.
         """
-        async for verdicts in known:
+        async for verdicts in earlier:
             if child := self._children.get(channel):
-                child.send(encode_frame(Judged(session, verdicts)))
+                child.send(encode_frame(VerdictReplies(session, verdicts)))
 
     def _too_late(self, frame: bytes) -> None:
-        """A process is gone to which that was sent."""
+        """A process is gone to which that frame was sent."""
         begin = meaning(frame)
         if isinstance(begin, Begin):
-            self._send(Settled(begin.session, begin.owner, {}))
+            self._send(OfferTakers(begin.session, begin.owner, {}))
 
     def _ends(self, session: int, channel: int) -> None:
         users = self._sessions.get(session, {})

@@ -1,4 +1,9 @@
-"""Other machines as the search sees them: places where processes can be started."""
+"""Other machines as the search sees them: places where processes can be started.
+
+A `Host` is a machine that has introduced itself, a `RemoteChild` a process there, which the engine
+uses like a `Child`. The first message of a link decides: `HostGreeting` makes it a host,
+`ProgressQuery` an onlooker, anything else closes it.
+"""
 
 from __future__ import annotations
 
@@ -8,40 +13,40 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from . import protocol
+from .admission import difference, versions
+from .heartbeat import PATIENCE, Heartbeat
 from .links import Link, Listener
 from .protocol import (
     API,
     Farewell,
-    From,
+    FrameFromProcess,
+    FrameToProcess,
     FromAgent,
-    Gone,
-    Here,
+    HostGreeting,
+    HostLeaving,
+    KeysAccepted,
     Kill,
-    Learning,
-    Leaving,
+    OfferTakers,
     Probe,
+    ProcessGone,
+    ProcessSilent,
+    ProgressQuery,
     Pulse,
-    Refused,
-    Release,
-    Settled,
-    Silent,
+    ReleaseClaims,
+    SearchStateDocument,
+    SessionRefused,
     Spawn,
     Spawned,
-    State,
-    To,
     ToAgent,
-    Watching,
     encode,
 )
-from .pulse import PATIENCE, Heartbeat
-from .versions import difference, versions
 
 GREETING_SECONDS = 10.0
-"""How long a host may take to say what it is."""
+"""Seconds in which a host has to say what it is."""
 
 
 class RemoteChild:
-    """A process on another machine; the same to the engine as one of its own."""
+    """A process on another machine; the same to the engine as a `Child`, as both are a `Handle`."""
 
     def __init__(
         self,
@@ -68,14 +73,14 @@ class RemoteChild:
         return self.pid > 0 and not self._killed and not self._gone.is_set()
 
     async def start(self, kind: str, limits: tuple[float, int]) -> None:
-        """Returns when it runs; raises OSError where it cannot."""
+        """Returns when it runs; raises `OSError` where it cannot."""
         self._host.send(Spawn(self._channel, kind, limits))
         await self._started
 
     def send(self, payload: bytes) -> None:
         if not self._killed:
             self.sent += 1
-            self._host.send(To(self._channel, payload))
+            self._host.send(FrameToProcess(self._channel, payload))
 
     def probe(self, payload: bytes, seconds: float, silent: Callable[[], None]) -> None:
         if not self._killed:
@@ -91,6 +96,7 @@ class RemoteChild:
     def kill(self) -> None:
         """Ends it; nothing that it says is heard any more."""
         if not self._killed:
+            # Set first: a frame that is already on its way must not be heard
             self._killed = True
             self._host.send(Kill(self._channel))
 
@@ -122,7 +128,7 @@ class RemoteChild:
 class Host:
     """One machine that serves the search, from its greeting until its link closes."""
 
-    def __init__(self, link: Link, here: Here, heartbeat: Heartbeat, name: str) -> None:
+    def __init__(self, link: Link, here: HostGreeting, heartbeat: Heartbeat, name: str) -> None:
         self.here = here
         self.name = name
         self.checkers = here.checkers
@@ -146,47 +152,50 @@ class Host:
         on_frame: Callable[[bytes], None],
         on_gone: Callable[[], None],
     ) -> RemoteChild:
-        """Starts a z3 process there, with seconds for a question and megabytes."""
+        """Starts a z3 process there, with seconds for a question and megabytes as `limits`."""
         return await self._spawn("checker", limits, on_frame, on_gone)
 
     def release(self, session: int, owner: int, committed: int) -> None:
-        """Voids the claims of one of its workers that died."""
-        self.send(Release(session, owner, committed))
+        """Voids the claims of one of its workers that died, by `ReleaseClaims`."""
+        self.send(ReleaseClaims(session, owner, committed))
 
     def takers(self, session: int, owner: int) -> Mapping[int, int] | None:
-        """Who has taken what one of its workers had offered that is dead; None while it has not
-        said so, and nobody where it is lost: then its other workers are as well."""
+        """Who has taken what a dead worker of this machine had offered; None while the
+        machine has not said so, and nobody where it is lost: then its other workers are as
+        well."""
         return {} if self._gone else self._settled.pop((session, owner), None)
 
     def dismiss(self, reason: str) -> None:
         """Lets it go."""
         self.send(Farewell(reason))
+        # After the farewell, which a closing link still carries
         self._link.close(reason)
 
     def send(self, message: ToAgent) -> None:
         self._link.send(encode(message))
 
     def received(self, message: FromAgent) -> None:
-        """Takes what concerns its processes; raises ValueError at what makes no sense."""
+        """Takes what concerns its processes; raises `ValueError` at what makes no sense."""
         match message:
-            case From(channel=channel, payload=payload):
+            case FrameFromProcess(channel=channel, payload=payload):
                 self._child(channel).heard(payload)
             case Spawned(channel=channel, pid=pid):
                 self._child(channel).spawned(pid)
-            case Silent(channel=channel):
+            case ProcessSilent(channel=channel):
                 self._child(channel).silent()
-            case Gone(channel=channel, reason=reason):
+            case ProcessGone(channel=channel, reason=reason):
                 self._child(channel).ended(reason)
                 del self._children[channel]
-            case Settled(session=session, owner=owner, takers=takers):
+            case OfferTakers(session=session, owner=owner, takers=takers):
                 self._settled[session, owner] = takers
-            case Here() | Watching():
+            case HostGreeting() | ProgressQuery():
                 raise ValueError("it introduced itself twice")
 
     def lost(self, reason: str) -> None:
         """Its link has closed: all that ran there is gone."""
         self._heartbeat.stop()
         self.leaving = self._gone = True
+        # Emptied first: `ended` may start new processes, which must find the host gone
         children, self._children = self._children, {}
         for child in children.values():
             child.ended(f"{self.name}: {reason}")
@@ -200,6 +209,7 @@ class Host:
     ) -> RemoteChild:
         if self.leaving:
             raise OSError(f"{self.name} is leaving")
+        # Numbers are never used again, so that a late frame cannot reach another process
         self._channels += 1
         child = RemoteChild(self, self._channels, on_frame, on_gone)
         self._children[self._channels] = child
@@ -214,9 +224,9 @@ class Host:
 
 
 class Housekeeper(Protocol):
-    """Who gives hosts work: each method is called from the event loop."""
+    """Who gives hosts work (`Machines` does): each method is called from the event loop."""
 
-    def turned_away(self, here: Here, peer: str, reason: str) -> None: ...
+    def turned_away(self, here: HostGreeting, peer: str, reason: str) -> None: ...
     def admitted(self, host: Host) -> None: ...
     def left(self, host: Host, reason: str) -> None: ...
     def refused(self, host: Host, session: int, reason: str) -> None: ...
@@ -255,8 +265,8 @@ class Hosts:
     def _joined(self, link: Link) -> None:
         self._greeting.add(_Greeting(link, self))
 
-    def introduced(self, greeting: _Greeting, here: Here) -> Host | None:
-        """A host has said what it is; gives its place, unless it cannot serve."""
+    def introduced(self, greeting: _Greeting, here: HostGreeting) -> Host | None:
+        """A host has said what it is; gives its `Host`, unless it cannot serve."""
         self._greeting.discard(greeting)
         reason = _unfit(here)
         if reason:
@@ -269,26 +279,27 @@ class Hosts:
         self._keeper.admitted(host)
         return host
 
-    def _name_of(self, link: Link, here: Here) -> str:
-        """No two that are here have the same: strategies tell machines apart by it."""
+    def _name_of(self, link: Link, here: HostGreeting) -> str:
+        """A name that no other machine here has: strategies tell machines apart by it."""
+        # Two machines may have one name, and one machine may come twice
         name = f"{here.name} ({link.peer})"
-        taken = {host.name for host in self._hosts}
+        names_here = {host.name for host in self._hosts}
         names = itertools.chain([name], (f"{name} #{number}" for number in itertools.count(2)))
-        return next(each for each in names if each not in taken)
+        return next(candidate for candidate in names if candidate not in names_here)
 
     def watched(self, greeting: _Greeting) -> None:
-        """Somebody wants to know the state only."""
+        """Somebody wants to know the state only, and gets a `SearchStateDocument`."""
         self._greeting.discard(greeting)
-        greeting.link.send(encode(State(self._keeper.state())))
+        greeting.link.send(encode(SearchStateDocument(self._keeper.state())))
         greeting.link.send(encode(Farewell("")))
 
     def received(self, host: Host, message: FromAgent) -> None:
         match message:
-            case Refused(session=session, reason=reason):
+            case SessionRefused(session=session, reason=reason):
                 self._keeper.refused(host, session, reason)
-            case Learning(session=session, part=part):
+            case KeysAccepted(session=session, part=part):
                 self._keeper.learning(host, session, part)
-            case Leaving():
+            case HostLeaving():
                 self._keeper.asked_to_leave(host)
             case _:
                 host.received(message)
@@ -302,7 +313,7 @@ class Hosts:
 
 
 class _Greeting:
-    """A link, from the time when it opens."""
+    """A link, from the time when it opens until it has said what it is."""
 
     def __init__(self, link: Link, hosts: Hosts) -> None:
         self.link = link
@@ -311,6 +322,7 @@ class _Greeting:
         self._host: Host | None = None
         self._known = False
         loop = asyncio.get_running_loop()
+        # A peer that says nothing would otherwise hold its link for ever
         self._timer = loop.call_later(GREETING_SECONDS, link.close, "it did not say what it is")
         link.open(self._received, self._closed)
 
@@ -319,10 +331,10 @@ class _Greeting:
         message = protocol.decode_from_agent(payload)
         if self._host is not None:
             self._hosts.received(self._host, message)
-        elif isinstance(message, Here) and not self._known:
+        elif isinstance(message, HostGreeting) and not self._known:
             self._met()
             self._host = self._hosts.introduced(self, message)
-        elif isinstance(message, Watching) and not self._known:
+        elif isinstance(message, ProgressQuery) and not self._known:
             self._met()
             self._hosts.watched(self)
         elif not isinstance(message, Pulse):
@@ -339,7 +351,7 @@ class _Greeting:
         self._hosts.closed(self, self._host, reason)
 
 
-def _unfit(here: Here) -> str:
+def _unfit(here: HostGreeting) -> str:
     if here.api != API:
         return f"it speaks version {here.api} of the protocol, and this search version {API}"
     return difference(versions(), here.versions)

@@ -18,7 +18,7 @@ API = 1
 """The version of this contract."""
 
 MOST_BYTES = 256 * 1024 * 1024
-"""A longer message is none."""
+"""Bytes; a longer message is none."""
 
 
 class UnwelcomeError(AiosearchError):
@@ -26,7 +26,7 @@ class UnwelcomeError(AiosearchError):
 
 
 class LostError(AiosearchError):
-    """The link was lost."""
+    """The link was lost; `connect` may be tried again."""
 
 
 class Link(Protocol):
@@ -50,35 +50,39 @@ class Link(Protocol):
         ...
 
     def close(self, reason: str = "") -> None:
-        """Closes the link: nothing is delivered any more but `closed`, soon, if it was not called.
+        """Closes the link: nothing is delivered any more but `closed`, soon, if it was not
+        called.
 
-        What was queued still goes out where the other end takes it within a second. Safe to call
-        twice.
+        What was queued still goes out where the other end takes it within a second. Safe to
+        call twice.
         """
         ...
 
 
 class Delivery:
-    """How a link keeps what `Link.open` promises, for those who write one."""
+    """How a link keeps what `Link.open` promises, for authors of transports."""
 
     def __init__(self, peer: str) -> None:
         self.ended: str | None = None
-        """Why there are no more messages, from when there are none."""
+        """Why there are no more messages, or None while there may be some."""
         self._peer = peer
         self._received: Callable[[bytes], None] | None = None
         self._closed: Callable[[str], None] | None = None
 
     def open(self, received: Callable[[bytes], None], closed: Callable[[str], None]) -> bool:
-        """Takes who is to be told; says whether there will be messages."""
+        """Takes the two callbacks; says whether there will be messages."""
         self._received, self._closed = received, closed
         if self.ended is not None:
+            # Soon, not now: who opens a link does not expect to hear of its end before `open`
+            # returns
             asyncio.get_running_loop().call_soon(closed, self.ended)
         return self.ended is None
 
     def deliver(self, payloads: Iterable[bytes]) -> None:
-        """Hands messages over, until it has ended; raises LostError where one of them fails."""
+        """Hands messages over, until it has ended; raises `LostError` where one of them fails."""
         assert self._received is not None
         for payload in payloads:
+            # A message before this one may have closed the link
             if self.ended is not None:
                 return
             try:
@@ -88,7 +92,7 @@ class Delivery:
                 raise LostError(f"a message of {self._peer} failed: {what}") from error
 
     def end(self, reason: str) -> bool:
-        """Tells why there are no more messages, soon and once; says whether that is news."""
+        """Ends the delivery, and calls `closed` soon and once; says whether that is news."""
         if self.ended is not None:
             return False
         self.ended = reason
@@ -140,9 +144,10 @@ class Transport(Protocol):
     api: int
 
     def listener(self, address: str | None, token_file: Path | None) -> Listener:
-        """For a search; raises AiosearchError where it may not listen there."""
+        """Makes the listener of a search; raises `AiosearchError` where it may not listen there."""
         ...
 
     async def connect(self, address: str, token_file: Path | None) -> Link:
-        """For a host; raises UnwelcomeError, or AiosearchError where trying again may help."""
+        """Makes the link of a host; raises `UnwelcomeError`, or `AiosearchError` where
+        trying again may help."""
         ...

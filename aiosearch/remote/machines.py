@@ -6,24 +6,24 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from ..engine.slots import Deliver, Member, ProcessSlot
+from ..engine.worker.slots import Deliver, PoolMember, ProcessSlot
 from ..plain import plain
+from .admission import versions
 from .hosts import Host, Hosts
 from .links import Listener
 from .notebooks import Notebook, Standing
-from .protocol import Here, Known
+from .protocol import EarlierKeys, HostGreeting
 from .refusals import EVERY, Refusals
-from .versions import versions
 
 if TYPE_CHECKING:
     from ..checks import Verifier
 
 
-class Seating(Protocol):
-    """The pool, as machines see it."""
+class PoolSlots(Protocol):
+    """The `Pool`, as machines see it."""
 
     @property
-    def members(self) -> tuple[Member, ...]: ...
+    def members(self) -> tuple[PoolMember, ...]: ...
 
     @property
     def heard(self) -> tuple[Deliver, Callable[[int], None]]: ...
@@ -36,13 +36,14 @@ class Seating(Protocol):
 class Machines:
     """The machines that have come, and the seats of their workers."""
 
-    def __init__(self, listener: Listener, pool: Seating, patience: float) -> None:
+    def __init__(self, listener: Listener, pool: PoolSlots, patience: float) -> None:
         self._listener = listener
         self._hosts = Hosts(listener, self, patience)
         self._pool = pool
         self._by_seat: dict[int, Host] = {}
         self._dead: dict[tuple[int, int], Host] = {}
-        """By session and owner: machines that are to say what became of a dead worker's offers."""
+        """By session and owner: machines that are to say what became of a dead worker's
+        offers, see `takers`."""
         self._refusals = Refusals()
         self._notebook: Notebook | None = getattr(listener, "notebook", None)
         self._verifier: Verifier | None = None
@@ -50,7 +51,7 @@ class Machines:
 
     @property
     def address(self) -> str:
-        """Where machines connect to."""
+        """Where machines connect to, as `Listener.address` says."""
         return self._listener.address
 
     async def start(self) -> None:
@@ -69,11 +70,11 @@ class Machines:
         for host in self._hosts.here:
             verifier.add(host)
 
-    def note(self, member: Member) -> None:
-        """Has noted how a search stands, where there is a notebook."""
+    def note(self, member: PoolMember) -> None:
+        """Notes how a search stands, where the listener has a `notebook`."""
         if self._notebook is not None:
-            found = member.found
-            count, cost, best = len(found.encoded), found.best_cost, found.best
+            solutions = member.found
+            count, cost, best = len(solutions.encoded), solutions.best_cost, solutions.best
             self._notebook.stands(member.id, Standing(member.name, count, cost, best))
 
     def stays(self, seat: int) -> bool:
@@ -82,7 +83,7 @@ class Machines:
         return host is None or not host.leaving
 
     def release(self, session: int, seat: int, owner: int, committed: int) -> None:
-        """Voids a dead worker's claims where they were made."""
+        """Voids a dead worker's claims on the machine where they were made."""
         if (host := self._by_seat.get(seat)) is not None:
             host.release(session, owner, committed)
 
@@ -107,7 +108,7 @@ class Machines:
 
     # What hosts do
 
-    def turned_away(self, here: Here, peer: str, reason: str) -> None:
+    def turned_away(self, here: HostGreeting, peer: str, reason: str) -> None:
         if self._refusals.add(here.name, EVERY, reason):
             self._pool.warn(plain(f"{here.name} ({peer}) cannot serve: {reason}"))
 
@@ -124,6 +125,7 @@ class Machines:
         self._refusals.forget(host.name)
         if self._verifier is not None:
             self._verifier.remove(host)
+        # Who said that it would leave is no surprise, nor is anybody at the end
         if not self._closing and not host.leaving:
             self._pool.warn(plain(f"{host.name} is gone: {reason}"))
 
@@ -139,7 +141,7 @@ class Machines:
     def learning(self, host: Host, session: int, part: int) -> None:
         for member in self._pool.members:
             if member.id == session and (keys := member.known_keys(part)):
-                host.send(Known(session, part, keys))
+                host.send(EarlierKeys(session, part, keys))
 
     def asked_to_leave(self, host: Host) -> None:
         host.leaving = True
@@ -153,7 +155,7 @@ class Machines:
         return self._refusals.of(session)
 
     def state(self) -> bytes:
-        """What `aiosearch status` shows."""
+        """What `aiosearch status` shows, as JSON."""
         machines = [
             {
                 "name": host.name,
@@ -177,16 +179,16 @@ class Machines:
     def _busy(self, host: Host) -> int:
         """How many of its workers explore for some search."""
         members = self._pool.members
-        return sum(any(one.busy(seat) for one in members) for seat in self._seats(host))
+        return sum(any(member.busy(seat) for member in members) for seat in self._seats(host))
 
     def _refused(self) -> Mapping[str, str]:
-        found = dict(self._refusals.of(EVERY))
+        refusals = dict(self._refusals.of(EVERY))
         for member in self._pool.members:
-            found |= self._refusals.of(member.id)
-        return found
+            refusals |= self._refusals.of(member.id)
+        return refusals
 
     def _seats(self, host: Host) -> list[int]:
-        return [seat for seat, own in self._by_seat.items() if own is host]
+        return [seat for seat, owner in self._by_seat.items() if owner is host]
 
     def _let_go(self, host: Host) -> None:
         seats = self._seats(host)

@@ -14,20 +14,20 @@ from msgspec import Struct
 from ..checks.verdict import Verdict
 
 Known = tuple[bytes, Verdict]
-"""What z3 said to the question of this digest."""
+"""The digest of a question, and what z3 said to it."""
 Verdicts = tuple[tuple[bytes, str], ...]
-"""The same, as workers are told."""
+"""Verdicts as workers hear them in `VerdictReplies`: digests, and the `Status` of each."""
 PART = 1024
-"""So many of them fit a frame."""
+"""Verdicts that fit a frame together."""
 Recall = Callable[[], AsyncIterator[Verdicts]]
-"""Reads on another machine what was noted so far, as many at a time."""
+"""Reads on another machine what was noted so far, at most `PART` at a time."""
 
 
 class Standing(Struct, frozen=True, array_like=True):
-    """How far a search has come."""
+    """How far a search has come, as its `Notebook` keeps it."""
 
     problem: str
-    """The name of its class."""
+    """The qualified name of the problem's class."""
     solutions: int
     best_cost: float | None
     best: bytes | None

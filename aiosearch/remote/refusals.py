@@ -5,9 +5,9 @@ from __future__ import annotations
 from ..plain import plain
 
 MOST = 100
-"""So many are remembered, the latest."""
+"""As many reasons are remembered, the latest."""
 EVERY = 0
-"""The number of no session: what a machine is refused for whatever is searched."""
+"""Stands for a session: what a machine is refused for whatever is searched."""
 
 
 class Refusals:
@@ -20,12 +20,13 @@ class Refusals:
         """Remembers a reason; says whether it is news."""
         news = self._reasons.get((machine, session)) != reason
         self._reasons[machine, session] = reason
+        # Dictionaries keep their order of insertion: the oldest goes
         if len(self._reasons) > MOST:
             del self._reasons[next(iter(self._reasons))]
         return news
 
     def forget(self, machine: str) -> None:
-        """It is gone, or serves now."""
+        """Forgets a machine that is gone, or serves now."""
         for key in [key for key in self._reasons if key[0] == machine]:
             del self._reasons[key]
 

@@ -1,4 +1,4 @@
-"""Finds transports by name among entry points."""
+"""Finds transports by name among the entry points of `aiosearch.transports`."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ def has_transport(name: str) -> bool:
 
 
 def find_transport(name: str) -> Transport:
-    """Loads one by name; raises AiosearchError where it is not installed or cannot be used."""
+    """Loads a `Transport` by name; raises `AiosearchError` where it is not installed or cannot
+    be used."""
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
-        known = ", ".join(sorted(points)) or "none"
+        names = ", ".join(sorted(points)) or "none"
         raise AiosearchError(
-            f"no transport {name!r} is installed; there are: {known}; `pip install"
+            f"no transport {name!r} is installed; there are: {names}; `pip install"
             " aiosearch-sockets` brings one"
         )
     try:
-        found = points[name].load()
+        transport = points[name].load()
     except Exception as error:
         raise AiosearchError(
             f"transport {name!r} cannot be loaded: {type(error).__name__}: {error}"
         ) from error
-    if getattr(found, "api", None) != API:
+    if getattr(transport, "api", None) != API:
         raise AiosearchError(
-            f"transport {name!r} speaks api {getattr(found, 'api', None)!r}, and this aiosearch"
+            f"transport {name!r} speaks api {getattr(transport, 'api', None)!r}, and this aiosearch"
             f" speaks api {API}; install matching versions"
         )
-    return cast("Transport", found)
+    return cast("Transport", transport)

@@ -25,7 +25,7 @@ API = 1
 
 
 class Task(Struct, frozen=True):
-    """One or more open subtrees that travel together."""
+    """One or more open subtrees that travel together, as a strategy sees a bundle."""
 
     id: int
     size: int
@@ -44,7 +44,7 @@ class Plan(Struct, frozen=True):
     """What a strategy knows of a search before it starts."""
 
     seats: int
-    """Of this machine. Others may join, and leave, at any time."""
+    """Workers of this machine. Others may join, and leave, at any time."""
     ordered: bool
     """Whether the order compares all open subtrees (best-first, breadth-first): then work has to
     come back now and then, to be compared. Depth-first work can stay where it is."""
@@ -52,15 +52,16 @@ class Plan(Struct, frozen=True):
 
 
 class Opened(Struct, frozen=True):
-    """These tasks are free: the root, or what a seat published, gave back or left at its death."""
+    """These `tasks` are free: the root, or what a seat published, gave back or left at its
+    death."""
 
     tasks: tuple[Task, ...]
     seat: int | None = None
-    """Where they come from; None for the root and for what a journal held."""
+    """The seat they come from; None for the root and for what a journal held."""
 
 
 class Joined(Struct, frozen=True):
-    """A worker has taken a seat, which may be one that the plan did not count; `Idle` follows."""
+    """A worker has taken a seat, which may be one that the `Plan` did not count; `Idle` follows."""
 
     seat: int
     host: str = ""
@@ -80,7 +81,7 @@ class Reported(Struct, frozen=True):
     surplus: int
     """How many subtrees it could give away."""
     weight: float = 0.0
-    """The share of the tree that it holds, as tasks have it."""
+    """The share of the tree that it holds, as `Task.weight` has it."""
 
 
 class Lost(Struct, frozen=True):
@@ -91,14 +92,15 @@ class Lost(Struct, frozen=True):
 
 
 class Assign(Struct, frozen=True):
-    """Gives tasks to a seat, on top of what it has."""
+    """Gives tasks to a seat, on top of what it has. They have to be free, and the seat alive."""
 
     seat: int
     tasks: tuple[int, ...]
     seconds: float = 0.0
     """Explore for this long, then give back what is left; 0 for as long as it takes."""
     depth: int = 0
-    """Not zero: explore down to this depth only, and give each subtree there back by itself."""
+    """Not zero: the worker explores down to this depth only, and gives each subtree there back
+    by itself."""
 
 
 class Ask(Struct, frozen=True):
@@ -117,7 +119,7 @@ class Strategy(Protocol):
     api: int
 
     def start(self, plan: Plan) -> None:
-        """Called once, before any event."""
+        """Called once, before any event, with what is known of the search."""
         ...
 
     def handle(self, event: Event) -> Iterable[Command]:

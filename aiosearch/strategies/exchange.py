@@ -32,7 +32,7 @@ class Taken(Struct, frozen=True):
     """Some subtrees that another worker had offered."""
 
     owner: int
-    """Whose offer it was: the number of that life, and not its place."""
+    """The owner's number of the life that offered it, which is not its place."""
     number: int
     blob: bytes
 
@@ -53,7 +53,8 @@ class Exchange(Protocol):
         ...
 
     def lacking(self, calm: bool) -> int:
-        """How many offers to make now, 0 or a power of two: what is open is halved so often.
+        """How many offers to make now, 0 or a power of two: what is open is halved so
+        often.
 
         `calm` says that making them would cost next to nothing.
         """
@@ -65,7 +66,7 @@ class Exchange(Protocol):
         ...
 
     def fits(self, blob: bytes) -> bool:
-        """Whether an offer may be as large."""
+        """Whether `blob` is small enough for an offer."""
         ...
 
     def promise(self, promised: bool) -> None:
@@ -83,7 +84,7 @@ class Exchange(Protocol):
         ...
 
     def taken(self) -> Sequence[tuple[int, int]]:
-        """Which own offers were taken since this was asked last: numbers, and the owner's number
+        """Which own offers were taken since the last call: numbers, and the owner's number
         of who has each."""
         ...
 
@@ -100,20 +101,20 @@ class Exchange(Protocol):
         ...
 
     def improve(self, cost: float) -> None:
-        """Tells the others what a solution costs that the host knows of."""
+        """Tells the others the `cost` of a solution that the host knows of."""
         ...
 
     @property
     def best(self) -> float:
-        """The lowest cost that somebody told of; infinite where nobody did."""
+        """The lowest `cost` that somebody told of; infinite where nobody did."""
         ...
 
     def judged(self, digest: bytes, status: str) -> None:
-        """Tells the others what z3 said."""
+        """Tells the others what z3 said to the question of this `digest`."""
         ...
 
     def verdict(self, digest: bytes) -> str:
-        """What z3 said, as far as somebody here was told; empty where nobody was."""
+        """What z3 said to it, as far as somebody here was told; empty where nobody was."""
         ...
 
     def close(self) -> None:
@@ -129,7 +130,7 @@ class Board(Protocol):
 
     @classmethod
     def create(cls, places: int) -> Board:
-        """Makes an empty board for so many workers."""
+        """Makes an empty board for so many `places`."""
         ...
 
     @classmethod

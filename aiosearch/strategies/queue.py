@@ -1,4 +1,14 @@
-"""The built-in strategy: one shared priority queue of subtrees."""
+"""The built-in strategy: one shared priority queue of subtrees.
+
+Idle seats get the best tasks of the queue, in turn; when few are ready, the seats that hold most
+(`Holders`) are asked for half. With two seats:
+
+    Opened(root)            Assign(seat 0, root), Ask(seat 0)
+    Idle(seat 1)            nothing is ready yet
+    Opened(half, seat 0)    Assign(seat 1, half), Ask(...) to have one more ready
+
+Cost: O(log n) for a task and for a report. See docs/why/strategies.md.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +16,67 @@ import heapq
 from collections.abc import Iterable, Iterator
 
 from .contract import API, Ask, Assign, Command, Event, Idle, Joined, Lost, Opened, Plan, Reported
-from .holders import Holders
+
+
+class Holders:
+    """Busy seats by the share of the tree that they hold, as far as one can tell."""
+
+    def __init__(self) -> None:
+        self._weights: dict[int, float] = {}
+        self._surplus: dict[int, int] = {}
+        self._rich: list[tuple[float, int]] = []
+        self._all: list[tuple[float, int]] = []
+
+    def __contains__(self, seat: int) -> bool:
+        return seat in self._weights
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._weights)
+
+    def hold(self, seat: int, weight: float, surplus: int = 0) -> None:
+        """A seat holds `weight` now, and is known to have `surplus` subtrees to give away."""
+        self._weights[seat], self._surplus[seat] = weight, surplus
+        heapq.heappush(self._all, (-weight, seat))
+        if surplus > 1:
+            heapq.heappush(self._rich, (-weight, seat))
+        # Entries that are no longer true stay in the heaps; rebuilt before they are four fifths of
+        # them
+        if len(self._all) > 4 * len(self._weights) + 64:
+            self._all = [entry for entry in self._all if self._holds(entry)]
+            self._rich = [entry for entry in self._rich if self._holds(entry)]
+            heapq.heapify(self._all)
+            heapq.heapify(self._rich)
+
+    def part(self, seat: int, weight: float, subtrees: int) -> None:
+        """A seat has given `weight` away, in so many `subtrees`."""
+        if seat in self._weights:
+            left = self._surplus[seat] - subtrees
+            self.hold(seat, max(self._weights[seat] - weight, 0.0), left)
+
+    def drop(self, seat: int) -> None:
+        """A seat holds nothing any more."""
+        self._weights.pop(seat, None)
+
+    def heaviest(self, rich: bool) -> int | None:
+        """Takes the seat that holds most off the list, until it is said to `hold` something
+        again; of the `rich` only, which are known to have a surplus."""
+        heap = self._rich if rich else self._all
+        while heap:
+            entry = heapq.heappop(heap)
+            if self._holds(entry):
+                return entry[1]
+        return None
+
+    def _holds(self, entry: tuple[float, int]) -> bool:
+        return self._weights.get(entry[1]) == -entry[0]
+
 
 SHORTEST = 0.02
 """Seconds that an ordered search explores before its subtrees are compared again."""
 LONGEST = 0.5
 SECONDS_PER_SUBTREE = 50e-6
-"""Giving a subtree back costs about a microsecond; this keeps that under two percent."""
+"""Seconds; giving a subtree back costs about a microsecond, so this keeps that under two percent.
+"""
 MOST_AT_ONCE = 16
 MOST_READY = 32
 """Tasks that lie ready. What is cut off before it is wanted is often cut too small, and with a
@@ -89,6 +153,7 @@ class Queue:
 
     def _deal(self) -> Iterator[Command]:
         while self._idle and self._queue and not self._too_early():
+            # Half of a fair share: the rest stays for seats that come idle soon
             share = len(self._queue) // (2 * self._count)
             count = min(max(share, 1), MOST_AT_ONCE)
             rank = self._queue[0][0]
@@ -97,6 +162,8 @@ class Queue:
             del self._idle[seat]
             self._busy.hold(seat, weight)
             self._ranks[seat] = rank
+            # With an order over all subtrees, work has to come back to be compared; for one seat
+            # there is nobody to compare with
             ordered = self._plan.ordered and self._count > 1
             yield Assign(seat, tasks, self._seconds if ordered else 0.0)
 
@@ -106,7 +173,7 @@ class Queue:
         return rank > 0 and any(self._ranks[seat] < rank for seat in self._busy)
 
     def _best(self, count: int, rank: int) -> tuple[tuple[int, ...], float]:
-        """Takes so many tasks of a rank, or as many as there are; and says what they weigh."""
+        """Takes `count` tasks of a `rank`, or as many as there are; and says what they weigh."""
         tasks: list[int] = []
         whole = 0.0
         while self._queue and self._queue[0][0] == rank and len(tasks) < count:
@@ -128,7 +195,7 @@ class Queue:
                 yield Ask(seat)
 
     def _lacking(self, ready: int) -> int:
-        """How many tasks to ask for, where so many lie ready."""
+        """How many tasks to ask for, where so many lie `ready`."""
         if self._count == 1:
             return 0
         return min(self._count + len(self._elsewhere), MOST_READY) + len(self._idle) - ready
@@ -141,5 +208,6 @@ class Queue:
             yield Ask(seat)
 
     def _fit_budget(self, returned: int) -> None:
-        wanted = min(max(returned * SECONDS_PER_SUBTREE, SHORTEST), LONGEST)
-        self._seconds += (wanted - self._seconds) / 4
+        seconds = min(max(returned * SECONDS_PER_SUBTREE, SHORTEST), LONGEST)
+        # A moving mean: one large return must not stretch every budget
+        self._seconds += (seconds - self._seconds) / 4

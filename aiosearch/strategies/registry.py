@@ -1,4 +1,5 @@
-"""Finds strategies by name among entry points, and loads only what is used."""
+"""Finds strategies by name among entry points of `aiosearch.strategies`, and loads only what is
+used."""
 
 from __future__ import annotations
 
@@ -24,32 +25,33 @@ class StrategyInfo(Struct, frozen=True):
 
 
 def find_strategy(strategy: str | Strategy, options: Mapping[str, Any] | None = None) -> Strategy:
-    """Takes a strategy by name, or as an object; refuses what cannot be loaded, by name."""
+    """Takes a strategy by name, or as an object; raises `StrategyError` for what cannot be
+    loaded."""
     if not isinstance(strategy, str):
         if options:
             raise StrategyError("options are for strategies given by name")
         return _checked(type(strategy).__qualname__, strategy)
-    made = _load(strategy)
+    factory = _load(strategy)
     try:
-        return _checked(strategy, made(**(options or {})))
+        return _checked(strategy, factory(**(options or {})))
     except (TypeError, ValueError) as error:
         raise StrategyError(f"strategy {strategy!r} refuses its options: {error}") from None
 
 
 def list_strategies() -> list[StrategyInfo]:
-    """Loads every installed strategy in turn and says how that went, sorted by name."""
-    found = []
+    """Loads every installed strategy in turn and says how that went, sorted by `name`."""
+    infos = []
     for point in sorted(_points(), key=lambda point: point.name):
         dist = point.dist
         origin = f"{dist.name} {dist.version}, {point.value}" if dist else str(point.value)
         try:
-            made = _load(point.name)
-            summary = (made.__doc__ or "").strip().partition("\n")[0]
-            _checked(point.name, made)
-            found.append(StrategyInfo(point.name, origin, summary))
+            factory = _load(point.name)
+            summary = (factory.__doc__ or "").strip().partition("\n")[0]
+            _checked(point.name, factory)
+            infos.append(StrategyInfo(point.name, origin, summary))
         except StrategyError as error:
-            found.append(StrategyInfo(point.name, origin, error=str(error)))
-    return found
+            infos.append(StrategyInfo(point.name, origin, error=str(error)))
+    return infos
 
 
 def _points() -> Any:
@@ -73,11 +75,11 @@ def _load(name: str) -> Any:
                     f"strategy {name!r} ({point.value}) cannot be loaded: "
                     f"{type(error).__name__}: {error}"
                 ) from error
-    known = ", ".join(sorted({point.name for point in points} | {"queue"}))
+    names = ", ".join(sorted({point.name for point in points} | {"queue"}))
     hint = ""
     if name == "interleaved":
         hint = "; it is a distribution of its own: pip install aiosearch-interleaved"
-    raise StrategyError(f"unknown strategy {name!r}; installed are {known}{hint}")
+    raise StrategyError(f"unknown strategy {name!r}; installed are {names}{hint}")
 
 
 def _checked(name: str, strategy: Any) -> Strategy:

@@ -9,15 +9,15 @@ from .._lazy import lazily
 if TYPE_CHECKING:
     from ..devices import Device, DeviceError, device, device_names, this_machine
     from .advice import limits_to_raise
-    from .fastest import Fastest, Priced
-    from .filling import Filling, fill
-    from .findings import Answer, Cut, Findings, superoptimize
-    from .formal import UnsearchableError
-    from .partition import Plan, partition, reassembled
-    from .predicting import Prediction, predict
-    from .problem import Found, Fusion
-    from .refereeing import Refereed, referee
+    from .algebra.program_reader import UnsearchableError
+    from .compose.partition import Plan, partition, reassembled
+    from .cost.prediction import Prediction, predict
+    from .cost.sizes import Filling, fill
+    from .enumeration.branch_and_bound import Fastest, Priced
+    from .enumeration.problem import Found, Fusion
     from .space import Space
+    from .superoptimization import Answer, Cut, Findings, superoptimize
+    from .z3_referee.z3_referee import Refereed, referee
 
 __all__ = [
     "Answer",
@@ -56,24 +56,24 @@ __getattr__ = lazily(
         "device": "..devices",
         "device_names": "..devices",
         "this_machine": "..devices",
-        "Fastest": ".fastest",
-        "Priced": ".fastest",
-        "Filling": ".filling",
-        "fill": ".filling",
-        "Answer": ".findings",
-        "Cut": ".findings",
-        "Findings": ".findings",
-        "superoptimize": ".findings",
-        "UnsearchableError": ".formal",
-        "Plan": ".partition",
-        "partition": ".partition",
-        "reassembled": ".partition",
-        "Prediction": ".predicting",
-        "predict": ".predicting",
-        "Found": ".problem",
-        "Fusion": ".problem",
-        "Refereed": ".refereeing",
-        "referee": ".refereeing",
+        "Fastest": ".enumeration.branch_and_bound",
+        "Priced": ".enumeration.branch_and_bound",
+        "Filling": ".cost.sizes",
+        "fill": ".cost.sizes",
+        "Answer": ".superoptimization",
+        "Cut": ".superoptimization",
+        "Findings": ".superoptimization",
+        "superoptimize": ".superoptimization",
+        "UnsearchableError": ".algebra.program_reader",
+        "Plan": ".compose.partition",
+        "partition": ".compose.partition",
+        "reassembled": ".compose.partition",
+        "Prediction": ".cost.prediction",
+        "predict": ".cost.prediction",
+        "Found": ".enumeration.problem",
+        "Fusion": ".enumeration.problem",
+        "Refereed": ".z3_referee.z3_referee",
+        "referee": ".z3_referee.z3_referee",
         "Space": ".space",
     },
 )

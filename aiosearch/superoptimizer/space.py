@@ -1,4 +1,5 @@
-"""The declared space: which programs are searched, the same for every reference."""
+"""`Space`: the limits and operators that declare which programs are searched, the same for every
+reference."""
 
 from __future__ import annotations
 
@@ -6,10 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 UNARY = ("exp", "square", "sqrt", "silu", "gelu", "relu")
+"""Pointwise operators of one operand."""
 BINARY = ("add", "sub", "mul", "div")
+"""Pointwise operators of two operands."""
 TILE = (*UNARY, *BINARY, "matmul", "rms_norm", "sum", "max", "mean")
+"""Operators of a block."""
 KERNEL = (*TILE, "fold")
+"""Operators that may be a kernel of their own; `fold` adds up what a grid has left in parts."""
 ACCUMULATE = ("none", "sum", "mean", "rms", "redtox", "max")
+"""Kinds of accumulators."""
 RANGES = {
     "block_operators": (1, 64),
     "kernels": (1, 64),
@@ -18,7 +24,7 @@ RANGES = {
     "block_outputs": (1, 64),
     "grid_axes": (0, 64),
 }
-"""The least and the most that each limit may be, in any space."""
+"""The least and the most that each limit of a `Space` may be."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Space:
                 raise ValueError(f"{name} is {least} to {most}, not {getattr(self, name)}")
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """What there is, and how much of it at most."""
+        """Names of the limits and what they are, for people."""
         yield "kernels", f"{self.kernels} at most, of which {self.custom_kernels} are made for it"
         yield "kernel operators", ", ".join(self.kernel)
         yield "block operators", ", ".join(self.tile)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from . import convolution as _convolution
-from . import pointwise as _pointwise
-from . import reductions as _reductions
-from . import structure as _structure
 from .algebra import Algebra, Function
 from .errors import FormatError, LabelError, ShapeError, TensorError, UnknownOperator
-from .evaluate import evaluate
+from .evaluation.evaluate import evaluate
 from .floats import Floats
 from .mugraph import ACCUMULATORS, Block, Kernel, read, write
 from .operator import OPERATORS, Operator
+from .operators import convolution as _convolution
+from .operators import data_movement as _structure
+from .operators import pointwise as _pointwise
+from .operators import reductions as _reductions
 from .sizes import Dim, Size
 from .terms import Program, Term, apply, literal, tensor, walk
 from .types import DType, Place, TensorType

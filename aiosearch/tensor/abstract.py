@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from .algebra import Function
-from .evaluate import evaluate
+from .evaluation.evaluate import evaluate
 from .operator import NUMBERS, window_count
 from .sizes import Dim, Size, product
 from .terms import Program

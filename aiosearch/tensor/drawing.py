@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import figures
-from .figures import Figure, Graph, box, chip, page, upright, wide
+from .drawings import svg_boxes
+from .drawings.svg_boxes import BoxGraph, SvgBox, box, chip, page, upright, wide
 from .mugraph import ACCUMULATE, LOAD, READ, WRITE, Kernel, results
-from .outline import Thread, block_steps, graph_steps
-from .printing import number_text, value_text
 from .sizes import Size
+from .syntax.printer import number_text, value_text
+from .syntax.statement_order import Thread, block_steps, graph_steps
 from .terms import INPUT, LITERAL, Program, Term
 from .types import Place
 
@@ -24,7 +24,7 @@ _AFTER_ZONE = (Place.AFTER, Place.AFTER_REGISTER)
 
 def draw(program: Program) -> str:
     """The program as an SVG document, readable on light and on dark pages."""
-    graph = Graph()
+    graph = BoxGraph()
     for term in program.inputs:
         graph.add(_input(term), (), [term])
     for step in graph_steps(program):
@@ -38,24 +38,24 @@ def draw(program: Program) -> str:
         name = "output" if len(program.outputs) == 1 else f"output {index}"
         values = [output] if output.operator is not LITERAL else []
         detail = "" if values else _constant(output)
-        graph.add(chip(name, detail, figures.OUTPUT, len(values)), values, zone=1)
+        graph.add(chip(name, detail, svg_boxes.OUTPUT, len(values)), values, zone=1)
     layout, body = graph.drawn(sink=True)
     return page(f"program {program.name}", layout.width, layout.height, body)
 
 
-def _input(term: Term) -> Figure:
+def _input(term: Term) -> SvgBox:
     labels = [label or "·" for label in term.parameter("labels")]
     detail = ", ".join(labels) if any(term.parameter("labels")) else ""
-    return chip(term.parameter("name"), detail, figures.INPUT, 0, str(term.type))
+    return chip(term.parameter("name"), detail, svg_boxes.INPUT, 0, str(term.type))
 
 
-def _operator(term: Term, tag: bool) -> Figure:
+def _operator(term: Term, tag: bool) -> SvgBox:
     values = _values(term)
     title = term.operator.name
     if term.arguments and len(values) < len(term.arguments):
         title += f"({', '.join(map(_operand, term.arguments))})"
     shown = str(term.type) if tag else ""
-    return chip(title, _details(term), figures.OPERATOR, len(values), shown)
+    return chip(title, _details(term), svg_boxes.OPERATOR, len(values), shown)
 
 
 def _values(term: Term) -> list[Term]:
@@ -96,7 +96,7 @@ def _splits(maps: Sequence[int | None], loop: int | None = None) -> str:
     return ", ".join(shown) or "whole"
 
 
-def _kernel(kernel: Kernel, own: Sequence[Term]) -> Figure:
+def _kernel(kernel: Kernel, own: Sequence[Term]) -> SvgBox:
     """A large box: title, what each iteration does, what comes after, ports at the borders."""
     graph = _block(kernel, own)
     layout, inside = graph.drawn(gaps=(2 * _RIM,))
@@ -106,36 +106,37 @@ def _kernel(kernel: Kernel, own: Sequence[Term]) -> Figure:
     left = (width - layout.width + _GUTTER) / 2
     top = _HEAD + _RIM
     height = top + layout.height + _RIM + _PAD
-    parts = [box(width, height, figures.KERNEL)]
+    parts = [box(width, height, svg_boxes.KERNEL)]
     (first, last), (begin, _), (_, end) = layout.zones
     parts.append(
-        _zone(f"loop {_TIMES} {kernel.range}", top + first, top + last, width, figures.LOOP)
+        _zone(f"loop {_TIMES} {kernel.range}", top + first, top + last, width, svg_boxes.LOOP)
     )
-    parts.append(_zone("after", top + begin, top + end, width, figures.AFTER))
+    parts.append(_zone("after", top + begin, top + end, width, svg_boxes.AFTER))
     places = [(left + x, top + y) for x, y in layout.places]
     loads = _ends(graph, places, False)
     stores = _ends(graph, places, True)
     parts += [upright(x, 0, y, True) for x, y in loads]
     parts += [upright(x, y, height, False) for x, y in stores]
-    parts.append(figures.label(title, 10, 7, figures.KERNEL, 13))
+    parts.append(svg_boxes.label(title, 10, 7, svg_boxes.KERNEL, 13))
     parts.append(f'<g transform="translate({left:.1f} {top:.1f})">{inside}</g>')
     parts += [
-        figures.tagged(str(term.type), x, height) for term, (x, _) in zip(own, stores, strict=True)
+        svg_boxes.tagged(str(term.type), x, height)
+        for term, (x, _) in zip(own, stores, strict=True)
     ]
     inputs, outputs = [x for x, _ in loads], [x for x, _ in stores]
-    tall = height + figures.TAG_SPACE
-    return Figure(width, tall, "".join(parts), inputs, outputs, pointed=False)
+    tall = height + svg_boxes.TAG_SPACE
+    return SvgBox(width, tall, "".join(parts), inputs, outputs, pointed=False)
 
 
-def _zone(name: str, top: float, bottom: float, width: float, style: figures.Style) -> str:
+def _zone(name: str, top: float, bottom: float, width: float, style: svg_boxes.Style) -> str:
     """What is done in one part of a kernel: a box behind it, with its name on the left."""
     top, bottom = top - _RIM, bottom + _RIM
     ground = box(width - 2 * _PAD, bottom - top, style, _PAD, top)
-    return ground + figures.sideways(name, _PAD + 16, top, bottom)
+    return ground + svg_boxes.sideways(name, _PAD + 16, top, bottom)
 
 
 def _ends(
-    graph: Graph, places: Sequence[tuple[float, float]], last: bool
+    graph: BoxGraph, places: Sequence[tuple[float, float]], last: bool
 ) -> list[tuple[float, float]]:
     """Where lines from outside reach loads, or lines to the outside leave stores."""
     return [
@@ -145,8 +146,8 @@ def _ends(
     ]
 
 
-def _block(kernel: Kernel, own: Sequence[Term]) -> Graph:
-    graph = Graph()
+def _block(kernel: Kernel, own: Sequence[Term]) -> BoxGraph:
+    graph = BoxGraph()
     steps = block_steps(kernel)
     needed = {term for step in steps if isinstance(step, Thread) for term in _reads(step)}
     for step in steps:
@@ -165,22 +166,22 @@ def _block(kernel: Kernel, own: Sequence[Term]) -> Graph:
     for index, ((tile, maps), term) in enumerate(zip(kernel.outputs, own, strict=True)):
         name = "store" if len(own) == 1 else f"store {index}"
         least = wide(str(term.type), 10.5) + 14
-        store = chip(name, _splits(maps), figures.STORE, 1, least=least)
-        graph.add(Figure(store.width, store.height, store.body, store.inputs), [tile], (), 2)
+        store = chip(name, _splits(maps), svg_boxes.STORE, 1, least=least)
+        graph.add(SvgBox(store.width, store.height, store.body, store.inputs), [tile], (), 2)
     return graph
 
 
-def _load(term: Term) -> Figure:
+def _load(term: Term) -> SvgBox:
     source = term.arguments[0]
     name = f" {source.parameter('name')}" if source.operator is INPUT else ""
     splits = _splits(term.parameter("map"), term.parameter("loop"))
-    return chip(f"load{name}", splits, figures.LOAD, 0, str(term.type))
+    return chip(f"load{name}", splits, svg_boxes.LOAD, 0, str(term.type))
 
 
-def _accumulator(term: Term) -> Figure:
+def _accumulator(term: Term) -> SvgBox:
     kind = term.parameter("kind")
     detail = {"none": "", "redtox": f"redtox {term.parameter('columns')}"}.get(kind, kind)
-    return chip("accumulate", detail, figures.ACCUMULATOR, 1, str(term.type))
+    return chip("accumulate", detail, svg_boxes.ACCUMULATOR, 1, str(term.type))
 
 
 def _reads(thread: Thread) -> list[Term]:
@@ -202,9 +203,9 @@ def _written(term: Term) -> Term:
     return term.arguments[0] if term.operator is WRITE else term
 
 
-def _thread(thread: Thread, operands: Sequence[Term], given: Sequence[Term]) -> Figure:
+def _thread(thread: Thread, operands: Sequence[Term], given: Sequence[Term]) -> SvgBox:
     """A box of operators on registers, with a dot for each tile read or written."""
-    graph = Graph()
+    graph = BoxGraph()
     for operand in operands:
         graph.add(_dot(0, 1), (), [operand])
     for term in thread.terms:
@@ -217,8 +218,8 @@ def _thread(thread: Thread, operands: Sequence[Term], given: Sequence[Term]) -> 
     left = _GUTTER + _RIM / 2
     width, height = left + layout.width + _PAD, layout.height - _DOT
     parts = [
-        box(width, height, figures.THREAD, 0, _DOT / 2),
-        figures.sideways("thread", 16, _DOT / 2, _DOT / 2 + height),
+        box(width, height, svg_boxes.THREAD, 0, _DOT / 2),
+        svg_boxes.sideways("thread", 16, _DOT / 2, _DOT / 2 + height),
         f'<g transform="translate({left:.1f} 0)">{inside}</g>',
     ]
     ports = [
@@ -227,16 +228,16 @@ def _thread(thread: Thread, operands: Sequence[Term], given: Sequence[Term]) -> 
     ]
     outputs = [ports[dot] for dot in dots]
     parts += [
-        figures.tagged(str(term.type), x, layout.height)
+        svg_boxes.tagged(str(term.type), x, layout.height)
         for term, x in zip(given, outputs, strict=True)
     ]
-    tall = layout.height + figures.TAG_SPACE
-    return Figure(width, tall, "".join(parts), ports[: len(operands)], outputs, pointed=False)
+    tall = layout.height + svg_boxes.TAG_SPACE
+    return SvgBox(width, tall, "".join(parts), ports[: len(operands)], outputs, pointed=False)
 
 
-def _dot(operands: int, results: int, tag: str = "") -> Figure:
+def _dot(operands: int, results: int, tag: str = "") -> SvgBox:
     """A port of a thread, with room for the tag below."""
     width = max(_DOT, wide(tag, 10.5) + 14 if tag else 0.0)
-    body = box(_DOT, _DOT, figures.DOT, (width - _DOT) / 2)
+    body = box(_DOT, _DOT, svg_boxes.DOT, (width - _DOT) / 2)
     middle = width / 2
-    return Figure(width, _DOT, body, [middle] * operands, [middle] * results, pointed=False)
+    return SvgBox(width, _DOT, body, [middle] * operands, [middle] * results, pointed=False)

@@ -9,14 +9,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from .documents import EXACT, BlockNode, Document, Header, Input, Node, Store, Value
 from .errors import FormatError, TensorError, UnknownOperator
 from .mugraph import ACCUMULATE, LOAD, READ, RESULT, WRITE, Block, Kernel, read, results, write
-from .notation import parse_number, parse_size
-from .operator import Kind, Parameter
-from .outline import graph_steps
-from .printing import number_text, size_text
-from .reading import (
+from .operator import OperatorParameter, ParameterKind
+from .sizes import Dim, Size
+from .syntax.checked_terms import (
     BLOCK_PARAMETERS,
     KERNEL_PARAMETERS,
     MOST_BYTES,
@@ -25,7 +22,19 @@ from .reading import (
     check_shape,
     declared,
 )
-from .sizes import Dim, Size
+from .syntax.json_schema import (
+    EXACT,
+    JsonBlockNode,
+    JsonHeader,
+    JsonInput,
+    JsonNode,
+    JsonProgram,
+    JsonStore,
+    Value,
+)
+from .syntax.literals import parse_number, parse_size
+from .syntax.printer import number_text, size_text
+from .syntax.statement_order import graph_steps
 from .terms import INPUT, LITERAL, Program, Term, checked, literal, tensor
 
 FORMAT = "aiosearch.program"
@@ -59,11 +68,11 @@ def from_dict(document: Any) -> Program:
 # Writing
 
 
-def _document(program: Program) -> Document:
+def _document(program: Program) -> JsonProgram:
     numbers: dict[Any, int] = {term: number for number, term in enumerate(program.inputs)}
-    nodes: list[Node] = []
+    nodes: list[JsonNode] = []
 
-    def add(what: Any, node: Node) -> None:
+    def add(what: Any, node: JsonNode) -> None:
         numbers[what] = len(program.inputs) + len(nodes)
         nodes.append(node)
 
@@ -71,31 +80,31 @@ def _document(program: Program) -> Document:
         if isinstance(step, Kernel):
             add(step, _kernel_node(step, numbers))
             for index, term in enumerate(results(step)):
-                add(term, Node("result", [numbers[step]], {"index": index}))
+                add(term, JsonNode("result", [numbers[step]], {"index": index}))
         elif step.operator is not INPUT:
             args = [numbers[argument] for argument in step.arguments]
-            add(step, Node(step.operator.name, args, _params(step)))
+            add(step, JsonNode(step.operator.name, args, _params(step)))
     inputs = [_input(term) for term in program.inputs]
     outputs = [numbers[output] for output in program.outputs]
-    return Document(FORMAT, VERSION, program.name, inputs, nodes, outputs)
+    return JsonProgram(FORMAT, VERSION, program.name, inputs, nodes, outputs)
 
 
-def _input(term: Term) -> Input:
+def _input(term: Term) -> JsonInput:
     shape = [_dim_value(size) for size in term.shape]
-    return Input(term.parameter("name"), str(term.dtype), shape, list(term.parameter("labels")))
+    return JsonInput(term.parameter("name"), str(term.dtype), shape, list(term.parameter("labels")))
 
 
-def _kernel_node(kernel: Kernel, outside: dict[Any, int]) -> Node:
+def _kernel_node(kernel: Kernel, outside: dict[Any, int]) -> JsonNode:
     numbers: dict[Any, int] = {}
-    block: list[BlockNode] = []
+    block: list[JsonBlockNode] = []
     for term in kernel.body:
         scope = outside if term.operator is LOAD else numbers
         args = [scope[argument] for argument in term.arguments]
         numbers[term] = len(block)
-        block.append(BlockNode(term.operator.name, args, _params(term)))
-    stores = [Store(numbers[tile], list(maps)) for tile, maps in kernel.outputs]
+        block.append(JsonBlockNode(term.operator.name, args, _params(term)))
+    stores = [JsonStore(numbers[tile], list(maps)) for tile, maps in kernel.outputs]
     params = {"grid": _value(kernel.grid), "range": _value(kernel.range)}
-    return Node("kernel", [], params, block, stores)
+    return JsonNode("kernel", [], params, block, stores)
 
 
 def _params(term: Term) -> dict[str, Value]:
@@ -128,21 +137,21 @@ def _dim_value(size: Dim) -> int | str:
 
 def _read(decode: Callable[[Any], Any]) -> Program:
     try:
-        header = decode(Header)
+        header = decode(JsonHeader)
         if header.format != FORMAT:
             raise FormatError(f"the format is {header.format!r}, not {FORMAT!r}")
         if not 1 <= header.version <= VERSION:
             raise FormatError(
                 f"version {header.version} of {FORMAT}: this aiosearch reads up to {VERSION}"
             )
-        document = decode(Document)
+        document = decode(JsonProgram)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise FormatError(f"no {FORMAT}: {error}") from error
-    return _Reader(document).program()
+    return _JsonReader(document).program()
 
 
-class _Reader:
-    def __init__(self, document: Document) -> None:
+class _JsonReader:
+    def __init__(self, document: JsonProgram) -> None:
         self._document = document
         self._entries: list[Term | tuple[Term, ...]] = []
 
@@ -166,7 +175,7 @@ class _Reader:
     def _terms(self, numbers: Sequence[int]) -> tuple[Term, ...]:
         return tuple(map(self._term, numbers))
 
-    def _node(self, node: Node) -> Term | tuple[Term, ...]:
+    def _node(self, node: JsonNode) -> Term | tuple[Term, ...]:
         if node.op == "kernel":
             return self._kernel(node)
         if node.block or node.stores:
@@ -175,7 +184,7 @@ class _Reader:
             return self._result(node)
         return _applied(node.op, self._terms(node.args), node.params)
 
-    def _result(self, node: Node) -> Term:
+    def _result(self, node: JsonNode) -> Term:
         if len(node.args) != 1 or node.params.keys() != {"index"}:
             raise FormatError("a result has a kernel and an index")
         kernel, index = _entry(self._entries, node.args[0]), node.params["index"]
@@ -183,7 +192,7 @@ class _Reader:
             raise FormatError("a result has a kernel and an index")
         return _entry(kernel, index)
 
-    def _kernel(self, node: Node) -> tuple[Term, ...]:
+    def _kernel(self, node: JsonNode) -> tuple[Term, ...]:
         given = _given(KERNEL_PARAMETERS, node.params)
         if node.args or len(given) != len(KERNEL_PARAMETERS):
             raise FormatError("a kernel has grid and range, and loads its operands")
@@ -197,7 +206,7 @@ class _Reader:
         stores = [(_entry(tiles, store.tile), tuple(store.map)) for store in node.stores]
         return tuple(check(term) for term in block.results(*stores))
 
-    def _tile(self, block: Block, tiles: Sequence[Term], node: BlockNode) -> Term:
+    def _tile(self, block: Block, tiles: Sequence[Term], node: JsonBlockNode) -> Term:
         makers: dict[str, Callable[..., Term]] = {
             LOAD.name: block.load,
             ACCUMULATE.name: block.accumulate,
@@ -232,7 +241,7 @@ def _entry(entries: Sequence[T], number: int) -> T:
     return entries[number]
 
 
-def _tensor(given: Input) -> Term:
+def _tensor(given: JsonInput) -> Term:
     shape = [_dim(size) for size in given.shape]
     check_shape(shape)
     return tensor(given.name, given.dtype, shape, given.labels)
@@ -249,7 +258,7 @@ def _applied(op: str, operands: Sequence[Term], params: dict[str, Value]) -> Ter
     return build(operator, operands, _given(operator.parameters, params))
 
 
-def _given(parameters: Sequence[Parameter], params: dict[str, Value]) -> dict[str, Any]:
+def _given(parameters: Sequence[OperatorParameter], params: dict[str, Value]) -> dict[str, Any]:
     known = {parameter.name: parameter for parameter in parameters}
     unknown = params.keys() - known.keys()
     if unknown:
@@ -257,12 +266,12 @@ def _given(parameters: Sequence[Parameter], params: dict[str, Value]) -> dict[st
     return {name: _parameter(known[name], value) for name, value in params.items()}
 
 
-def _parameter(parameter: Parameter, value: Any) -> Any:
+def _parameter(parameter: OperatorParameter, value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_parameter(parameter, item) for item in value)
-    if isinstance(value, str) and parameter.kind in (Kind.SIZE, Kind.SHAPE):
+    if isinstance(value, str) and parameter.kind in (ParameterKind.SIZE, ParameterKind.SHAPE):
         return parse_size(value)
-    if isinstance(value, str) and parameter.kind is Kind.NUMBER:
+    if isinstance(value, str) and parameter.kind is ParameterKind.NUMBER:
         return parse_number(value)
     return value
 

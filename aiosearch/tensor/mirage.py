@@ -1,8 +1,12 @@
-"""Reads the graphs that Mirage saves: JSON, a list of kernel graphs, each a list of operators.
+"""Reader of the µgraphs that Mirage saves as JSON, and the match of their inputs with a program's.
 
 Tensors are linked by number (`guid`); the shape that a file records of each is checked against the
 one that follows from the operators. The oldest files have no accumulators: what a block stores
 there adds up over its loop.
+
+What stands in Mirage's files, field by field.
+
+Which of a saved graph's inputs is which of a program's: files do not keep their names.
 """
 
 from __future__ import annotations
@@ -11,16 +15,85 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from .errors import FormatError, ShapeError, TensorError, UnknownOperator
-from .mirage_records import BlockGraph, Checkpoint, Node, Recorded
 from .mugraph import Block
+from .programs import Builtin
+from .sizes import Dim
 from .terms import Program, Term, apply, tensor
-from .types import Place
+from .types import DType, Place, Shape
+
+_DTYPES = {
+    921: DType.F16,  # in files until 2024; its neighbours mean something else since
+    940: DType.BF16,
+    941: DType.F16,
+    950: DType.F32,
+    960: DType.F64,
+}
+
+
+class MirageAxes(Struct):
+    """A map (the data axis for each grid axis, -1 for none), or a grid's sizes."""
+
+    x: int
+    y: int
+    z: int
+
+    def map(self, grid: MirageAxes) -> list[int | None]:
+        """The map; along a grid axis of size one nothing is split."""
+        pairs = ((self.x, grid.x), (self.y, grid.y), (self.z, grid.z))
+        return [None if axis == -1 or size == 1 else axis for axis, size in pairs]
+
+
+class MirageTensor(Struct):
+    guid: int
+    dim: list[int]
+    num_dims: int
+    data_type: int
+    after_accum: bool | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes, which the file pads with zeros."""
+        if not 0 <= self.num_dims <= len(self.dim):
+            raise FormatError(f"tensor {self.guid} has {self.num_dims} axes of {len(self.dim)}")
+        return tuple(self.dim[: self.num_dims])
+
+    @property
+    def dtype(self) -> DType:
+        found = _DTYPES.get(self.data_type)
+        if found is None:
+            raise FormatError(f"tensor {self.guid} has the unknown element type {self.data_type}")
+        return found
+
+
+class MirageOperator(Struct):
+    op_type: str
+    input_tensors: list[MirageTensor]
+    output_tensors: list[MirageTensor]
+    bgraph: MirageBlockGraph | None = None
+    dtensor: MirageTensor | None = None
+    input_map: MirageAxes | None = None
+    output_map: MirageAxes | None = None
+    forloop_dim: int = -1
+    min_val: float | None = None
+    max_val: float | None = None
+
+
+class MirageBlockGraph(Struct):
+    grid_dim: MirageAxes
+    forloop_range: int
+    operators: list[MirageOperator]
+    reduction_dimx: int = 64
+
+
+class Checkpoint(Struct):
+    generated_graphs: list[Raw]
+
 
 T = TypeVar("T")
 
@@ -46,7 +119,7 @@ class MirageGraph:
     number: int
     inputs: tuple[Term, ...]
     """In the order of the file, which need not be that of the program that was optimised."""
-    _nodes: Sequence[Node] = field(repr=False)
+    _nodes: Sequence[MirageOperator] = field(repr=False)
 
     def program(self, inputs: Sequence[Term] | None = None) -> Program:
         """The graph as a program, of these inputs in the place of its own where they are given."""
@@ -74,7 +147,7 @@ def load_mugraphs(data: bytes) -> list[MirageGraph | FormatError]:
 def read_mugraph(graph: Any) -> Program:
     """The program that one graph stands for, given as JSON's lists and dictionaries."""
     try:
-        nodes = msgspec.convert(graph, type=list[Node])
+        nodes = msgspec.convert(graph, type=list[MirageOperator])
     except _UNREADABLE as error:
         raise FormatError(f"not a graph of Mirage's: {error}") from None
     return _checked(0, nodes).program()
@@ -82,14 +155,14 @@ def read_mugraph(graph: Any) -> Program:
 
 def _load(number: int, data: bytes | Raw) -> MirageGraph | FormatError:
     try:
-        return _checked(number, msgspec.json.decode(data, type=list[Node]))
+        return _checked(number, msgspec.json.decode(data, type=list[MirageOperator]))
     except FormatError as error:
         return error
     except _UNREADABLE as error:
         return FormatError(f"not a graph of Mirage's: {error}")
 
 
-def _checked(number: int, nodes: Sequence[Node]) -> MirageGraph:
+def _checked(number: int, nodes: Sequence[MirageOperator]) -> MirageGraph:
     recorded = [
         one for node in nodes if node.op_type == "kn_input_op" for one in node.output_tensors
     ]
@@ -118,13 +191,13 @@ class _Values:
         self._terms: dict[int, Term] = {}
         self._unused: dict[int, Term] = {}
 
-    def put(self, recorded: Recorded, term: Term) -> None:
+    def put(self, recorded: MirageTensor, term: Term) -> None:
         if recorded.guid in self._terms:
             raise FormatError(f"tensor {recorded.guid} is computed twice")
         _compare(recorded, term)
         self._terms[recorded.guid] = self._unused[recorded.guid] = term
 
-    def get(self, recorded: Recorded) -> Term:
+    def get(self, recorded: MirageTensor) -> Term:
         term = self._terms.get(recorded.guid)
         if term is None:
             raise FormatError(f"tensor {recorded.guid} is used before it is computed")
@@ -132,14 +205,14 @@ class _Values:
         self._unused.pop(recorded.guid, None)
         return term
 
-    def all(self, recorded: Sequence[Recorded]) -> list[Term]:
+    def all(self, recorded: Sequence[MirageTensor]) -> list[Term]:
         return [self.get(one) for one in recorded]
 
     def unused(self) -> list[Term]:
         return list(self._unused.values())
 
 
-def _compare(recorded: Recorded, term: Term) -> None:
+def _compare(recorded: MirageTensor, term: Term) -> None:
     found = (recorded.dtype, recorded.shape)
     if found != (term.dtype, term.shape):
         shape = ", ".join(map(str, recorded.shape))
@@ -151,7 +224,7 @@ def _compare(recorded: Recorded, term: Term) -> None:
         raise FormatError(f"tensor {recorded.guid} is recorded on the other side of the loop's end")
 
 
-def _read(nodes: Sequence[Node], inputs: Sequence[Term]) -> list[Term]:
+def _read(nodes: Sequence[MirageOperator], inputs: Sequence[Term]) -> list[Term]:
     """The outputs of a kernel graph."""
     values = _Values()
     outputs: list[Term] = []
@@ -174,7 +247,7 @@ def _read(nodes: Sequence[Node], inputs: Sequence[Term]) -> list[Term]:
     return outputs
 
 
-def _kernel_operation(node: Node, operands: Sequence[Term]) -> Term:
+def _kernel_operation(node: MirageOperator, operands: Sequence[Term]) -> Term:
     name = _name(node, "kn")
     if found := re.fullmatch("reduction_([0-2])", name):
         axis, shape = int(found[1]), _only(node.output_tensors).shape
@@ -183,7 +256,7 @@ def _kernel_operation(node: Node, operands: Sequence[Term]) -> Term:
     return _operation(node, name, operands)
 
 
-def _read_kernel(node: Node, values: _Values) -> None:
+def _read_kernel(node: MirageOperator, values: _Values) -> None:
     if node.bgraph is None:
         raise FormatError("no block graph")
     values.all(node.input_tensors)
@@ -199,15 +272,15 @@ def _read_kernel(node: Node, values: _Values) -> None:
 class _BlockReader:
     """Turns one block graph's operators into terms."""
 
-    def __init__(self, graph: BlockGraph, device: _Values) -> None:
+    def __init__(self, graph: MirageBlockGraph, device: _Values) -> None:
         grid = graph.grid_dim
         self._graph = graph
         self._device = device
         self._block = Block((grid.x, grid.y, grid.z), graph.forloop_range)
         self._tiles = _Values()
-        self._stores: list[tuple[Recorded, Term, list[int | None]]] = []
+        self._stores: list[tuple[MirageTensor, Term, list[int | None]]] = []
 
-    def stored(self) -> list[tuple[Recorded, Term]]:
+    def stored(self) -> list[tuple[MirageTensor, Term]]:
         for place, node in enumerate(self._graph.operators):
             with _at(f"block operator {place}, {node.op_type}"):
                 if node.op_type == "tb_output_op":
@@ -217,7 +290,7 @@ class _BlockReader:
         terms = self._block.results(*((tile, maps) for _, tile, maps in self._stores))
         return [(store[0], term) for store, term in zip(self._stores, terms, strict=True)]
 
-    def _tile(self, node: Node) -> Term:
+    def _tile(self, node: MirageOperator) -> Term:
         if node.op_type == "tb_input_op":
             return self._load(node)
         name = _name(node, "tb")
@@ -234,7 +307,7 @@ class _BlockReader:
             return _concat_then_matmul(operands)
         return _operation(node, name, operands)
 
-    def _load(self, node: Node) -> Term:
+    def _load(self, node: MirageOperator) -> Term:
         if node.dtensor is None or node.input_map is None:
             raise FormatError("no dtensor or no input_map")
         source = self._device.get(node.dtensor)
@@ -242,7 +315,7 @@ class _BlockReader:
         whole = node.forloop_dim == -1 or self._graph.forloop_range == 1
         return self._block.load(source, maps, None if whole else node.forloop_dim)
 
-    def _store(self, node: Node) -> None:
+    def _store(self, node: MirageOperator) -> None:
         if node.dtensor is None or node.output_map is None:
             raise FormatError("no dtensor or no output_map")
         recorded = _only(node.input_tensors)
@@ -252,7 +325,7 @@ class _BlockReader:
         self._stores.append((node.dtensor, tile, node.output_map.map(self._graph.grid_dim)))
 
 
-def _operation(node: Node, name: str, operands: Sequence[Term]) -> Term:
+def _operation(node: MirageOperator, name: str, operands: Sequence[Term]) -> Term:
     """The operators that kernel graphs and block graphs have in common."""
     if name in _SAME:
         return apply(name, *operands)
@@ -274,7 +347,7 @@ def _concat_then_matmul(operands: Sequence[Term]) -> Term:
     return apply("matmul", left, apply("concatenate", y, z, axis=last - 1))
 
 
-def _name(node: Node, level: str) -> str:
+def _name(node: MirageOperator, level: str) -> str:
     """What is between `kn_` or `tb_` and `_op`."""
     found = re.fullmatch(f"{level}_(.*)_op", node.op_type)
     if found is None:
@@ -286,3 +359,92 @@ def _only(items: Sequence[T]) -> T:
     if len(items) != 1:
         raise FormatError(f"{len(items)} tensors instead of one")
     return items[0]
+
+
+Pattern: TypeAlias = "Sequence[str | Dim]"
+"""What an input's axes have to be: sizes, or labels that stand for one size each."""
+
+
+@dataclass(frozen=True)
+class InputPairing:
+    """A program, and a graph over the inputs of that program."""
+
+    reference: Program
+    graph: Program
+    order: tuple[int, ...]
+    """For each of the reference's inputs its place among those of the file."""
+
+
+def pairs(graph: MirageGraph, reference: Program | Builtin) -> Iterator[InputPairing]:
+    """Every way in which the graph's inputs can be those of the reference, as far as types tell.
+
+    A built-in program takes the sizes that the graph has.
+    """
+    found = (
+        _with_sizes(graph, reference)
+        if isinstance(reference, Builtin)
+        else _as_it_is(graph, reference)
+    )
+    for pair in found:
+        wanted = [term.type for term in pair.reference.outputs]
+        if wanted == [term.type for term in pair.graph.outputs]:
+            yield pair
+
+
+def _with_sizes(graph: MirageGraph, reference: Builtin) -> Iterator[InputPairing]:
+    dtypes = {one.dtype for one in graph.inputs}
+    if len(dtypes) != 1:
+        return
+    (dtype,) = dtypes
+    for order, sizes in _assignments(_shapes(graph), list(reference.inputs.values()), {}):
+        try:
+            program = reference.program(dtype, **sizes)
+        except ShapeError:
+            continue
+        yield _pair(graph, program, order)
+
+
+def _as_it_is(graph: MirageGraph, reference: Program) -> Iterator[InputPairing]:
+    for order, _ in _assignments(_shapes(graph), [one.shape for one in reference.inputs], {}):
+        dtypes = [graph.inputs[place].dtype for place in order]
+        if dtypes == [one.dtype for one in reference.inputs]:
+            yield _pair(graph, reference, order)
+
+
+def _pair(graph: MirageGraph, reference: Program, order: Sequence[int]) -> InputPairing:
+    given = sorted(zip(order, reference.inputs, strict=True), key=lambda pair: pair[0])
+    found = graph.program([term for _, term in given])
+    return InputPairing(
+        reference, Program(found.name, reference.inputs, found.outputs), tuple(order)
+    )
+
+
+def _shapes(graph: MirageGraph) -> dict[int, Shape]:
+    return {place: one.shape for place, one in enumerate(graph.inputs)}
+
+
+def _assignments(
+    shapes: dict[int, Shape], patterns: Sequence[Pattern], sizes: dict[str, Dim]
+) -> Iterator[tuple[list[int], dict[str, Dim]]]:
+    """For each pattern a shape that fits, and the sizes that the labels get."""
+    if not patterns:
+        if not shapes:
+            yield [], sizes
+        return
+    for place, shape in shapes.items():
+        bound = _unify(shape, patterns[0], sizes)
+        if bound is not None:
+            rest = {other: left for other, left in shapes.items() if other != place}
+            for order, found in _assignments(rest, patterns[1:], bound):
+                yield [place, *order], found
+
+
+def _unify(shape: Shape, pattern: Pattern, sizes: dict[str, Dim]) -> dict[str, Dim] | None:
+    if len(shape) != len(pattern):
+        return None
+    bound = dict(sizes)
+    for size, wanted in zip(shape, pattern, strict=True):
+        expected = bound.setdefault(wanted, size) if isinstance(wanted, str) else wanted
+        if expected != size:
+            return None
+    return bound

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 from .algebra import Algebra, V
 from .errors import ShapeError
-from .operator import NUMBERS, Dimensions, Kind, Operator, Parameter, declare
-from .reductions import fold, root_mean_square
+from .operator import NUMBERS, Dimensions, Operator, OperatorParameter, ParameterKind, declare
+from .operators.reductions import fold, root_mean_square
 from .sizes import Dim
 from .terms import Term, checked, intern
 from .types import Place, Shape, TensorType
@@ -77,23 +77,33 @@ ACCUMULATORS = {
     )
 }
 
-_GRID = Parameter("grid", Kind.SHAPE)
-_RANGE = Parameter("range", Kind.SIZE)
-_COLUMNS = Parameter("columns", Kind.SIZE)
+_GRID = OperatorParameter("grid", ParameterKind.SHAPE)
+_RANGE = OperatorParameter("range", ParameterKind.SIZE)
+_COLUMNS = OperatorParameter("columns", ParameterKind.SIZE)
 
 
-def _special(name: str, *parameters: Parameter) -> Operator:
+def _special(name: str, *parameters: OperatorParameter) -> Operator:
     def refuse(*_: Any, **__: Any) -> Any:
         raise ShapeError(f"{name} is made by a Block")
 
     return declare(Operator(name, 1, refuse, refuse, parameters))
 
 
-LOAD = _special("load", _GRID, _RANGE, Parameter("map", Kind.WORD), Parameter("loop", Kind.WORD))
-ACCUMULATE = _special("accumulate", Parameter("kind", Kind.WORD), _RANGE, _COLUMNS)
+LOAD = _special(
+    "load",
+    _GRID,
+    _RANGE,
+    OperatorParameter("map", ParameterKind.WORD),
+    OperatorParameter("loop", ParameterKind.WORD),
+)
+ACCUMULATE = _special("accumulate", OperatorParameter("kind", ParameterKind.WORD), _RANGE, _COLUMNS)
 READ = _special("read")
 WRITE = _special("write")
-RESULT = _special("result", Parameter("kernel", Kind.WORD), Parameter("index", Kind.COUNT))
+RESULT = _special(
+    "result",
+    OperatorParameter("kernel", ParameterKind.WORD),
+    OperatorParameter("index", ParameterKind.COUNT),
+)
 
 
 @dataclass(frozen=True)

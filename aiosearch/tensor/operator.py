@@ -18,7 +18,7 @@ from .types import DType, Shape
 Parameters: TypeAlias = dict[str, Any]
 
 
-class Kind(StrEnum):
+class ParameterKind(StrEnum):
     """What a parameter is: tells printers how to write it and evaluators how to shift it."""
 
     SIZE = "size"
@@ -35,9 +35,9 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class OperatorParameter:
     name: str
-    kind: Kind
+    kind: ParameterKind
     default: Any = None
     required: bool = True
 
@@ -119,7 +119,7 @@ class Operator:
     arity: int | None
     shape: ShapeRule
     meaning: Meaning
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[OperatorParameter, ...] = ()
     pointwise: bool = False
     commutative: bool = False
     truths: bool = False
@@ -242,10 +242,10 @@ __all__ = [
     "OPERATORS",
     "Algebra",
     "Dimensions",
-    "Kind",
     "Numbers",
     "Operator",
-    "Parameter",
+    "OperatorParameter",
+    "ParameterKind",
     "Parameters",
     "axis_of",
     "broadcast_shapes",

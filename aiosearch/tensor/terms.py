@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from .errors import ShapeError, TensorError
-from .operator import NUMBERS, Dimensions, Kind, Operator, Parameter, declare, find
+from .operator import NUMBERS, Dimensions, Operator, OperatorParameter, ParameterKind, declare, find
 from .sizes import Dim, Size, product
 from .types import BYTES, NARROW, DType, Place, Shape, TensorType
 
@@ -163,35 +163,35 @@ def _parameters(operator: Operator, given: Mapping[str, Any]) -> tuple[tuple[str
     return tuple(found)
 
 
-def checked(parameter: Parameter, value: Any) -> Any:
+def checked(parameter: OperatorParameter, value: Any) -> Any:
     """Checks a parameter's type, and makes it hashable and canonical."""
     kind = parameter.kind
-    if kind is Kind.SHAPE:
+    if kind is ParameterKind.SHAPE:
         return tuple(_whole(parameter, item) for item in _several(parameter, value))
-    if kind in (Kind.AXES, Kind.PERMUTATION, Kind.COUNTS):
+    if kind in (ParameterKind.AXES, ParameterKind.PERMUTATION, ParameterKind.COUNTS):
         return tuple(_plain(parameter, item) for item in _several(parameter, value))
-    if kind in (Kind.AXIS, Kind.COUNT):
+    if kind in (ParameterKind.AXIS, ParameterKind.COUNT):
         return _plain(parameter, value)
-    if kind is Kind.SIZE:
+    if kind is ParameterKind.SIZE:
         return _whole(parameter, value)
-    if kind is Kind.NUMBER:
+    if kind is ParameterKind.NUMBER:
         return number(value)
-    if kind is Kind.FLAG:
+    if kind is ParameterKind.FLAG:
         if not isinstance(value, bool):
             raise ShapeError(f"{parameter.name} is true or false, not {value!r}")
         return value
-    if kind is Kind.DTYPE:
+    if kind is ParameterKind.DTYPE:
         return dtype(value)
     return value
 
 
-def _several(parameter: Parameter, value: Any) -> Iterable[Any]:
+def _several(parameter: OperatorParameter, value: Any) -> Iterable[Any]:
     if isinstance(value, (list, tuple)):
         return value
     raise ShapeError(f"{parameter.name} is a list, not {value!r}")
 
 
-def _plain(parameter: Parameter, value: Any) -> int:
+def _plain(parameter: OperatorParameter, value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31:
         return value
     raise ShapeError(f"{parameter.name} is a whole number, not {value!r}")
@@ -201,7 +201,7 @@ SIZES = 2**48
 """A size that is known is below this."""
 
 
-def _whole(parameter: Parameter, value: Any) -> Dim:
+def _whole(parameter: OperatorParameter, value: Any) -> Dim:
     if isinstance(value, Size):
         return value
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < SIZES:
@@ -283,17 +283,17 @@ INPUT = declare(
         lambda dims, shapes, name, dtype, shape, labels: shape,
         lambda k, **_: None,
         (
-            Parameter("name", Kind.WORD),
-            Parameter("dtype", Kind.DTYPE),
-            Parameter("shape", Kind.SHAPE),
-            Parameter("labels", Kind.WORD),
+            OperatorParameter("name", ParameterKind.WORD),
+            OperatorParameter("dtype", ParameterKind.DTYPE),
+            OperatorParameter("shape", ParameterKind.SHAPE),
+            OperatorParameter("labels", ParameterKind.WORD),
         ),
     )
 )
 LITERAL = declare(
     Operator(
         "literal", 0, lambda dims, shapes, value: (), lambda k, value: None,
-        (Parameter("value", Kind.NUMBER),),
+        (OperatorParameter("value", ParameterKind.NUMBER),),
     )
 )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .parsing import parse
-from .printing import write
+from .syntax.parser import parse
+from .syntax.printer import write
 
 __all__ = ["parse", "write"]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
-    from .conformance import check_strategy, strategy_suite
-    from .executors import check_executor, executor_suite
-    from .expectation import Expected, expected
     from .leaks import no_leaks
-    from .simulation import Simulation, simulate
-    from .simulator import Death
+    from .suites.conformance import check_strategy, strategy_suite
+    from .suites.executors import check_executor, executor_suite
+    from .suites.expectation import Expected, expected
+    from .virtual.simulation import Simulation, simulate
+    from .virtual.simulator import Death
 
 __all__ = [
     "Death",
@@ -30,15 +30,15 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "Death": ".simulator",
-        "Expected": ".expectation",
-        "Simulation": ".simulation",
-        "check_executor": ".executors",
-        "check_strategy": ".conformance",
-        "executor_suite": ".executors",
-        "expected": ".expectation",
+        "Death": ".virtual.simulator",
+        "Expected": ".suites.expectation",
+        "Simulation": ".virtual.simulation",
+        "check_executor": ".suites.executors",
+        "check_strategy": ".suites.conformance",
+        "executor_suite": ".suites.executors",
+        "expected": ".suites.expectation",
         "no_leaks": ".leaks",
-        "simulate": ".simulation",
-        "strategy_suite": ".conformance",
+        "simulate": ".virtual.simulation",
+        "strategy_suite": ".suites.conformance",
     },
 )

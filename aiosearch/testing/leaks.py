@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ..engine.nursery import nurseries
+from ..processes.fork_client import live_fork_servers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -23,7 +23,7 @@ SETTLING = 10
 class Holdings(Struct, frozen=True):
     """What this process holds at a moment; processes and files where there is a /proc.
 
-    Nurseries do not count, which end by themselves: see `aiosearch.engine.nursery`.
+    Nurseries do not count, which end by themselves: see `aiosearch.processes.fork_client`.
     """
 
     children: frozenset[int]
@@ -32,7 +32,7 @@ class Holdings(Struct, frozen=True):
     tasks: frozenset[asyncio.Task[object]]
 
     def beyond(self, before: Holdings) -> list[str]:
-        """Describes what was not there before, the same descriptor with another file included."""
+        """Describes what was not there `before`, the same descriptor with another file included."""
         children = [f"process {pid}" for pid in sorted(self.children - before.children)]
         files = [
             f"file {fd} ({target})"
@@ -45,33 +45,33 @@ class Holdings(Struct, frozen=True):
 
 def holdings() -> Holdings:
     """Looks at what this process holds now. Must run in an event loop."""
-    kept = nurseries()
+    servers = live_fork_servers()
     files = dict(_files())
-    for one in kept:
-        files.pop(one.door, None)
-    started = frozenset(children()) - {one.pid for one in kept}
+    for server in servers:
+        files.pop(server.door, None)
+    started = frozenset(children()) - {server.pid for server in servers}
     return Holdings(started, files, frozenset(asyncio.all_tasks()))
 
 
 def children() -> list[int]:
     """Gives the processes that this one started, by id."""
-    found: list[int] = []
+    pids: list[int] = []
     for thread in Path("/proc/self/task").glob("*/children"):
         try:
-            found += map(int, thread.read_text().split())
+            pids += map(int, thread.read_text().split())
         except OSError:  # the thread has ended
             continue
-    return found
+    return pids
 
 
 def _files() -> list[tuple[int, str]]:
-    found = []
+    descriptions = []
     for entry in Path("/proc/self/fd").glob("*"):
         try:
-            found.append((int(entry.name), os.readlink(entry)))
+            descriptions.append((int(entry.name), os.readlink(entry)))
         except OSError:  # it was the descriptor of this very listing
             continue
-    return found
+    return descriptions
 
 
 async def _open_a_stream() -> None:
@@ -92,10 +92,11 @@ async def _settle() -> None:
 
 @asynccontextmanager
 async def no_leaks() -> AsyncIterator[None]:
-    """Raises AssertionError when the block left a process, an open file or a task behind.
+    """Raises `AssertionError` when the block left a process, an open file or a task behind.
 
-    Where there is no /proc, it looks at tasks only.
+    Where there is no /proc, only tasks are seen.
     """
+    # Else the file that uvloop opens with its first stream would look like a leak
     await _open_a_stream()
     before = holdings()
     yield

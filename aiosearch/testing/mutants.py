@@ -1,4 +1,12 @@
-"""Programs with one mistake: what a verifier has to tell from the program they are made from."""
+"""Programs with one mistake: what a verifier has to tell from the program they are made from.
+
+    for mutant in mutants(program):
+        print(mutant.description)       # "sum: axes [1]
+     [0]"
+
+Each `Mutant` is well-typed and has the inputs and outputs of the original; whether it computes
+something else is for a verifier to say.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +17,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from ..tensor.analysis.substitution import rebuilt, rebuilt_term, substituted
 from ..tensor.errors import TensorError
 from ..tensor.mugraph import (
     ACCUMULATE,
@@ -22,8 +31,7 @@ from ..tensor.mugraph import (
     Map,
     results,
 )
-from ..tensor.operator import NUMBERS, OPERATORS, Kind, Operator
-from ..tensor.rebuild import made, rebuilt, substituted
+from ..tensor.operator import NUMBERS, OPERATORS, Operator, ParameterKind
 from ..tensor.sizes import Dim, Size
 from ..tensor.terms import INPUT, LITERAL, Program, Term, walk
 
@@ -63,25 +71,35 @@ class _Edit:
 
 
 Value: TypeAlias = Any
-"""A parameter's."""
+"""The value of an operator's parameter: a number, an axis, axes, a map."""
 
 _SPECIAL = (INPUT, LITERAL, LOAD, ACCUMULATE, READ, WRITE, RESULT)
 _SIZES = (1, 2, 3, 4, 8)
-_AXES = (Kind.AXIS, Kind.AXES, Kind.PERMUTATION, Kind.SHAPE, Kind.FLAG)
+_AXES = (
+    ParameterKind.AXIS,
+    ParameterKind.AXES,
+    ParameterKind.PERMUTATION,
+    ParameterKind.SHAPE,
+    ParameterKind.FLAG,
+)
 
 
 def mutants(program: Program) -> Iterator[Mutant]:
-    """Every well-typed program of the same inputs and outputs with one thing changed, once each."""
+    """Every well-typed program of the same inputs and outputs with one thing changed, each
+    `Mutant` once."""
+    # Two edits may come to the same program
     seen = {program}
     types = [output.type for output in program.outputs]
     for edit in _edits(program):
         try:
-            found = edit.make()
+            # A change may not fit, and then the tensor language says so
+            mutant = edit.make()
         except TensorError:
             continue
-        if found not in seen and [output.type for output in found.outputs] == types:
-            seen.add(found)
-            yield Mutant(found, edit.what, edit.description)
+        # Another type of an output is no mistake that a verifier has to find: it sees it at once
+        if mutant not in seen and [output.type for output in mutant.outputs] == types:
+            seen.add(mutant)
+            yield Mutant(mutant, edit.what, edit.description)
 
 
 def _edits(program: Program) -> Iterator[_Edit]:
@@ -102,14 +120,15 @@ def _edits(program: Program) -> Iterator[_Edit]:
 
 
 def _put(
-    program: Program, term: Term, operator: Operator, arguments: Iterable[Term], **given: Value
+    program: Program, term: Term, operator: Operator, arguments: Iterable[Term], **settings: Value
 ) -> Callable[[], Program]:
-    """Makes the program with a term of these parts in the place of another."""
+    """Makes the program with a term of this `operator` and these `arguments` in the place of
+    another."""
     operands = tuple(arguments)
-    parameters = dict(term.parameters) | given
+    parameters = dict(term.parameters) | settings
 
     def make() -> Program:
-        return substituted(program, {term: made(operator, operands, parameters)})
+        return substituted(program, {term: rebuilt_term(operator, operands, parameters)})
 
     return make
 
@@ -118,17 +137,19 @@ def _put(
 
 
 def _other_parameters(program: Program, term: Term) -> Iterator[_Edit]:
-    """Another value of one parameter."""
+    """Edits that give one parameter of a `term` another value."""
     for parameter, (name, value) in zip(term.operator.parameters, term.parameters, strict=True):
-        what, others = _others(term, name, parameter.kind, value)
-        for other in others:
-            if other != value:
-                description = f"{term.operator.name}: {name} {_text(value)} → {_text(other)}"
-                make = _put(program, term, term.operator, term.arguments, **{name: other})
+        what, alternatives = _alternatives(term, name, parameter.kind, value)
+        for alternative in alternatives:
+            if alternative != value:
+                description = f"{term.operator.name}: {name} {_text(value)} → {_text(alternative)}"
+                make = _put(program, term, term.operator, term.arguments, **{name: alternative})
                 yield _Edit(what, description, make)
 
 
-def _others(term: Term, name: str, kind: Kind, value: Value) -> tuple[Change, Iterable[Value]]:
+def _alternatives(
+    term: Term, name: str, kind: ParameterKind, value: Value
+) -> tuple[Change, Iterable[Value]]:
     if term.operator is LOAD:
         rank = len(term.arguments[0].shape)
         if name == "map":
@@ -138,41 +159,44 @@ def _others(term: Term, name: str, kind: Kind, value: Value) -> tuple[Change, It
         if name == "kind":
             return Change.ACCUMULATOR, ACCUMULATORS
         return Change.ACCUMULATOR, _SIZES if name == "columns" else ()
-    if kind is Kind.NUMBER:
+    if kind is ParameterKind.NUMBER:
         return Change.LITERAL, _numbers(value)
     if kind in _AXES:
         return Change.AXIS, _axes(
-            kind, value, max(len(one.shape) for one in (*term.arguments, term))
+            kind, value, max(len(operand.shape) for operand in (*term.arguments, term))
         )
-    if kind in (Kind.SIZE, Kind.COUNT):
+    if kind in (ParameterKind.SIZE, ParameterKind.COUNT):
         return Change.SIZE, _sizes(value)
-    if kind is Kind.COUNTS:
-        return Change.SIZE, _one_other(value, range(max(value) + 2))
+    if kind is ParameterKind.COUNTS:
+        return Change.SIZE, _single_replacements(value, range(max(value) + 2))
     return Change.AXIS, ()
 
 
 def _maps(value: Map, grid: Grid, rank: int) -> Iterator[Map]:
-    """Other maps; an axis along which there is one block may split anything, and is left alone."""
+    """Maps beside `value`; an axis along which there is one block may split anything, and is
+    left alone."""
     entries = [
         (old,) if size == 1 else (None, *range(rank)) for old, size in zip(value, grid, strict=True)
     ]
     yield from ((x, y, z) for x, y, z in itertools.product(*entries))
 
 
-def _axes(kind: Kind, value: Value, rank: int) -> Iterator[Value]:
-    if kind is Kind.AXIS:
+def _axes(kind: ParameterKind, value: Value, rank: int) -> Iterator[Value]:
+    if kind is ParameterKind.AXIS:
         yield from range(rank + 1)
-    elif kind is Kind.FLAG:
+    elif kind is ParameterKind.FLAG:
         yield not value
-    elif kind is Kind.AXES:
+    elif kind is ParameterKind.AXES:
         for count in (len(value) - 1, len(value), len(value) + 1):
             yield from itertools.combinations(range(rank), max(count, 0))
     else:
         yield from sorted(set(itertools.permutations(value)), key=str)
 
 
-def _one_other(values: Sequence[Value], entries: Iterable[Value]) -> Iterator[tuple[Value, ...]]:
-    """The same values but for one."""
+def _single_replacements(
+    values: Sequence[Value], entries: Iterable[Value]
+) -> Iterator[tuple[Value, ...]]:
+    """The `values` with one of them replaced, in every way."""
     for place, entry in itertools.product(range(len(values)), tuple(entries)):
         if values[place] != entry:
             yield (*values[:place], entry, *values[place + 1 :])
@@ -193,24 +217,25 @@ def _sizes(value: Dim) -> Iterator[Dim]:
 
 
 def _other_operators(program: Program, term: Term) -> Iterator[_Edit]:
-    """Another operator that takes as many operands, and parameters of the same names."""
-    own = term.operator
-    for other in () if own in _SPECIAL else OPERATORS.values():
+    """Edits that put in another operator with as many operands, and parameters of the same
+    names."""
+    operator = term.operator
+    for replacement in () if operator in _SPECIAL else OPERATORS.values():
         if (
-            other is not own
-            and other not in _SPECIAL
-            and other.arity == own.arity
-            and other.parameters == own.parameters
+            replacement is not operator
+            and replacement not in _SPECIAL
+            and replacement.arity == operator.arity
+            and replacement.parameters == operator.parameters
         ):
-            make = _put(program, term, other, term.arguments)
-            yield _Edit(Change.OPERATOR, f"{own.name} → {other.name}", make)
+            make = _put(program, term, replacement, term.arguments)
+            yield _Edit(Change.OPERATOR, f"{operator.name} → {replacement.name}", make)
 
 
 def _other_orders(program: Program, term: Term) -> Iterator[_Edit]:
-    """Two operands in each other's place."""
-    for one, other in itertools.combinations(range(len(term.arguments)), 2):
+    """Edits that swap two operands of a `term`."""
+    for first, second in itertools.combinations(range(len(term.arguments)), 2):
         swapped = list(term.arguments)
-        swapped[one], swapped[other] = swapped[other], swapped[one]
+        swapped[first], swapped[second] = swapped[second], swapped[first]
         make = _put(program, term, term.operator, swapped)
         yield _Edit(Change.OPERAND, f"{term.operator.name}: operands swapped", make)
 
@@ -218,23 +243,29 @@ def _other_orders(program: Program, term: Term) -> Iterator[_Edit]:
 def _other_operands(
     program: Program, term: Term, below: dict[Term, frozenset[Term]]
 ) -> Iterator[_Edit]:
-    """Another term of the same type in the place of an operand."""
+    """Edits that put another term of the same type in the place of an operand."""
     for place, operand in enumerate(term.arguments):
-        for other in below:
-            if other.type == operand.type and other is not operand and term not in below[other]:
-                arguments = (*term.arguments[:place], other, *term.arguments[place + 1 :])
+        for replacement in below:
+            if (
+                replacement.type == operand.type
+                and replacement is not operand
+                and term not in below[replacement]
+            ):
+                arguments = (*term.arguments[:place], replacement, *term.arguments[place + 1 :])
                 make = _put(program, term, term.operator, arguments)
-                description = f"{term.operator.name}: operand {_name(operand)} → {_name(other)}"
+                description = (
+                    f"{term.operator.name}: operand {_name(operand)} → {_name(replacement)}"
+                )
                 yield _Edit(Change.OPERAND, description, make)
 
 
 def _other_outputs(program: Program) -> Iterator[_Edit]:
     terms = list(program.terms())
     for place, output in enumerate(program.outputs):
-        for other in terms:
-            if other.type == output.type:
-                outputs = (*program.outputs[:place], other, *program.outputs[place + 1 :])
-                description = f"output {place}: {_name(output)} → {_name(other)}"
+        for replacement in terms:
+            if replacement.type == output.type:
+                outputs = (*program.outputs[:place], replacement, *program.outputs[place + 1 :])
+                description = f"output {place}: {_name(output)} → {_name(replacement)}"
                 yield _Edit(Change.OPERAND, description, _returning(program, outputs))
 
 
@@ -246,13 +277,13 @@ def _returning(program: Program, outputs: tuple[Term, ...]) -> Callable[[], Prog
 
 
 def _other_schedules(program: Program, kernel: Kernel) -> Iterator[_Edit]:
-    """Another size of the grid along one axis, or another range."""
+    """Edits that give the grid another size along one axis, or the `kernel` another range."""
     body = frozenset(kernel.body)
 
     def resized(name: str, place: int, size: int) -> Callable[[], Program]:
-        def resize(term: Term, own: str, at: int, dim: Dim) -> Dim:
+        def resize(term: Term, letter: str, at: int, dim: Dim) -> Dim:
             here = term in body or (term.operator is RESULT and term.parameter("kernel") == kernel)
-            return size if here and (own, at) == (name, place) else dim
+            return size if here and (letter, at) == (name, place) else dim
 
         return lambda: rebuilt([program], program.inputs, resize, NUMBERS)[0]
 
@@ -265,11 +296,13 @@ def _other_schedules(program: Program, kernel: Kernel) -> Iterator[_Edit]:
 
 
 def _other_stores(program: Program, kernel: Kernel) -> Iterator[_Edit]:
-    """Another map of an output, or another tile of the block in its place."""
+    """Edits that give an output another map, or store another tile of the block in its place."""
     for place, (tile, maps) in enumerate(kernel.outputs):
-        for other in _maps(maps, kernel.grid, len(tile.shape)):
-            description = f"store: map {_text(maps)} → {_text(other)}"
-            yield _Edit(Change.MAP, description, _storing(program, kernel, place, tile, other))
+        for replacement in _maps(maps, kernel.grid, len(tile.shape)):
+            description = f"store: map {_text(maps)} → {_text(replacement)}"
+            yield _Edit(
+                Change.MAP, description, _storing(program, kernel, place, tile, replacement)
+            )
         for term in kernel.body:
             if term.type == tile.type and term is not tile:
                 description = f"store: {_name(tile)} → {_name(term)}"

@@ -1,13 +1,18 @@
-"""Small trees whose answers are plain to see, for tests of strategies and of the engine.
+"""Small trees whose answers are plain to see; some are slow, asynchronous, failing or pruned.
 
 Each is a frozen dataclass that a worker process can import. Most nodes are a depth and a number
-that tells the node from its neighbours.
+that tells the node from its neighbours. A problem with a `plain()` gives there the tree as it
+should come out.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from ..problem import Obligation
 
 Node: TypeAlias = tuple[int, int]
 
@@ -45,7 +50,8 @@ class Balanced:
 
 @dataclass(frozen=True)
 class Plenty(Balanced):
-    """The same tree, where every node is a solution, so that there is always something to tell."""
+    """A `Balanced` tree in which every node is a solution, so that there is always something to
+    report."""
 
     def solutions(self, node: Node) -> list[int]:
         """Gives a number that no other node has."""
@@ -70,6 +76,7 @@ class Random:
         depth, number = node
         if depth == self.depth:
             return []
+        # The root always has four, or the whole tree might be one node
         count = _drawn(number) % 5 if depth else 4
         return [(depth + 1, _drawn(number + 1 + index)) for index in range(count)]
 
@@ -143,8 +150,9 @@ class Knapsack:
         at, weight, value = node
         if at == len(self.weights):
             return []
-        taken = (at + 1, weight + self.weights[at], value + self.values[at])
-        return [(at + 1, weight, value)] + [taken] * (taken[1] <= self.room)
+        # The weight is checked where the child is made, so that every node is feasible
+        with_item = (at + 1, weight + self.weights[at], value + self.values[at])
+        return [(at + 1, weight, value)] + [with_item] * (with_item[1] <= self.room)
 
     def solutions(self, node: tuple[int, int, int]) -> list[int]:
         """Gives the value, where everything is decided."""
@@ -161,4 +169,148 @@ class Knapsack:
 
 def _drawn(number: int) -> int:
     """Steps a linear congruential generator and takes its better bits."""
+    # Knuth's multiplier for MMIX; the low bits of such a generator repeat soon, the upper ones do
+    # not
     return (number * 6364136223846793005 + 1442695040888963407) % (1 << 62) >> 33
+
+
+IRREGULAR = Random()
+BALANCED = Balanced()
+SMALL = Balanced(depth=4)
+
+
+@dataclass(frozen=True)
+class Slow:
+    """An irregular tree whose nodes take time, but no processor."""
+
+    tree: Random = IRREGULAR
+    seconds: float = 0.0003
+
+    def root(self) -> Node:
+        """Gives the tree's root."""
+        return self.tree.root()
+
+    def expand(self, node: Node) -> list[Node]:
+        """Sleeps, then gives the children."""
+        time.sleep(self.seconds)
+        return self.tree.expand(node)
+
+    def solutions(self, node: Node) -> list[int]:
+        """Gives the tree's solutions."""
+        return self.tree.solutions(node)
+
+
+@dataclass(frozen=True)
+class Awaited:
+    """A balanced tree that has to be awaited."""
+
+    tree: Balanced = SMALL
+
+    def root(self) -> Node:
+        """Gives the tree's root."""
+        return self.tree.root()
+
+    async def expand(self, node: Node) -> list[Node]:
+        """Lets other expansions go first, then gives the children."""
+        await asyncio.sleep(0)
+        return self.tree.expand(node)
+
+    def solutions(self, node: Node) -> list[int]:
+        """Gives the tree's solutions."""
+        return self.tree.solutions(node)
+
+    def plain(self) -> Balanced:
+        """Gives the same tree at once."""
+        return self.tree
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """A balanced tree without the nodes, on level `level`, whose numbers `every` divides."""
+
+    tree: Balanced = BALANCED
+    level: int = 3
+    every: int = 5
+
+    def root(self) -> Node:
+        """Gives the tree's root."""
+        return self.tree.root()
+
+    def expand(self, node: Node) -> list[Node]:
+        """Gives the children that are left."""
+        return [child for child in self.tree.expand(node) if not self.hit(child)]
+
+    def solutions(self, node: Node) -> list[int]:
+        """Gives the tree's solutions."""
+        return self.tree.solutions(node)
+
+    def hit(self, node: Node) -> bool:
+        """Says whether a node is one of those left out."""
+        return node[0] == self.level and node[1] % self.every == 0
+
+
+WIDE_GAPS = Pruned()
+NARROW_GAPS = Pruned(SMALL, level=2, every=4)
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A balanced tree that raises where `left` leaves a node out."""
+
+    left: Pruned = WIDE_GAPS
+
+    def root(self) -> Node:
+        """Gives the tree's root."""
+        return self.left.tree.root()
+
+    def expand(self, node: Node) -> list[Node]:
+        """Gives the children, or raises."""
+        if self.left.hit(node):
+            raise ZeroDivisionError("on purpose")
+        return self.left.tree.expand(node)
+
+    def solutions(self, node: Node) -> list[int]:
+        """Gives the tree's solutions."""
+        return self.left.tree.solutions(node)
+
+    def plain(self) -> Pruned:
+        """Gives what is left when every node that raises is skipped."""
+        return self.left
+
+
+@dataclass(frozen=True)
+class Obliged:
+    """A balanced tree where z3 refutes the nodes that `left` leaves out, and is asked on one level.
+
+    With `doubt`, z3 understands none of the other questions: those nodes are explored last.
+    """
+
+    left: Pruned = NARROW_GAPS
+    doubt: bool = False
+
+    def root(self) -> Node:
+        """Gives the tree's root."""
+        return self.left.tree.root()
+
+    def expand(self, node: Node) -> list[Node]:
+        """Gives all the children."""
+        return self.left.tree.expand(node)
+
+    def solutions(self, node: Node) -> list[int]:
+        """Gives the tree's solutions."""
+        return self.left.tree.solutions(node)
+
+    def obligation(self, node: Node) -> Obligation | None:
+        """Asks whether the node's number leaves a rest."""
+        depth, number = node
+        if depth != self.left.level:
+            return None
+        if self.doubt and not self.left.hit(node):
+            # z3 cannot parse it, which makes the verdict `unknown`
+            return Obligation(f"(assert (no-such-thing {number}))")
+        # Unsatisfiable, and so proved, exactly where `every` does not divide the number
+        return Obligation(f"(assert (= 0 (mod {number} {self.left.every})))")
+
+    def plain(self) -> Pruned:
+        """Gives what z3 lets live."""
+        return self.left

@@ -1,14 +1,18 @@
-"""The ladder of searches on which every claim about parallelism is made."""
+"""Problems to try and to measure with: puzzles, trees of known shape, and searches of programs that
+ask z3.
+
+`RUNGS` is the ladder of searches on which every claim about parallelism is made.
+"""
 
 from __future__ import annotations
 
+from .bitvectors.hackers_delight import TASKS, HackersDelightTask
 from .blocks import Blocks
-from .hackers_delight import TASKS, Task
 from .kernels import Kernels
+from .ladder import RUNGS, Rung
 from .queens import Queens
-from .rungs import RUNGS, Rung
 from .shapes import Lopsided, Tiny
-from .superopt import Found, Superopt
+from .superopt import FoundProgram, Superopt
 from .tsp import TSP, Tour
 from .uts import TREES, UTS, Tree
 
@@ -19,13 +23,13 @@ __all__ = [
     "TSP",
     "UTS",
     "Blocks",
-    "Found",
+    "FoundProgram",
+    "HackersDelightTask",
     "Kernels",
     "Lopsided",
     "Queens",
     "Rung",
     "Superopt",
-    "Task",
     "Tiny",
     "Tour",
     "Tree",

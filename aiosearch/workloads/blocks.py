@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from . import residues
-from .blockwise import PIECE, Block, tiles_of, written
-from .parts import axioms, declarations, is_part
-from .tiles import TASKS, Tiling
+from .mirage import residues
+from .mirage.abstract_terms import axioms, declarations, is_part
+from .mirage.block_operators import PIECE, BlockState, tiles_of, written
+from .mirage.tasks import TASKS, Tiling
 
 if TYPE_CHECKING:
     from ..problem import Obligation
 
 LONGEST = 12
+"""The most operators of a program."""
 
 
-class Prefix(Struct, frozen=True, array_like=True):
+class BlockPrefix(Struct, frozen=True, array_like=True):
     """A tiling, by its number, and the first operators of a program."""
 
     tiling: int
@@ -33,7 +34,7 @@ class Prefix(Struct, frozen=True, array_like=True):
     code: bytes
 
 
-class Graph(Struct, frozen=True):
+class BlockProgram(Struct, frozen=True):
     """A program for a task, in one tiling."""
 
     task: str
@@ -54,7 +55,7 @@ class Blocks:
     task: str = "rms-norm"
     length: int = 4
     tilings: int = 0
-    """How many are tried; 0 for all that fit the memory."""
+    """How many tilings are tried; 0 for all that fit the memory."""
     ordered: bool = True
 
     def __post_init__(self) -> None:
@@ -63,27 +64,29 @@ class Blocks:
         if not 1 <= self.length <= LONGEST:
             raise ValueError(f"a program has 1 to {LONGEST} operators, not {self.length}")
 
-    def root(self) -> Prefix:
-        """Gives the choice of a tiling."""
-        return Prefix(-1, b"")
+    def root(self) -> BlockPrefix:
+        """The choice of a tiling."""
+        return BlockPrefix(-1, b"")
 
-    def expand(self, node: Prefix) -> list[Prefix] | tuple[()]:
-        """Gives the tilings, or the prefixes one operator longer."""
+    def expand(self, node: BlockPrefix) -> list[BlockPrefix] | tuple[()]:
+        """The tilings, or the prefixes one operator longer than `node`."""
         if node.tiling < 0:
-            return [Prefix(number, b"") for number in range(len(self._blocks))]
+            return [BlockPrefix(number, b"") for number in range(len(self._blocks))]
+        # A program that computes the target is not extended: whatever it computed besides would be
+        # unread.
         if len(node.code) == PIECE * self.length or self._solves(node):
             return ()
         choices = self._blocks[node.tiling].choices(node.code, self.ordered)
-        return [Prefix(node.tiling, node.code + piece) for piece in choices]
+        return [BlockPrefix(node.tiling, node.code + piece) for piece in choices]
 
-    def solutions(self, node: Prefix) -> tuple[Graph, ...]:
-        """Gives the program, where its newest result is the target."""
+    def solutions(self, node: BlockPrefix) -> tuple[BlockProgram, ...]:
+        """The program, where its newest result is the target."""
         if not self._solves(node):
             return ()
         text = written(node.code, TASKS[self.task].names)
-        return (Graph(self.task, self._tilings[node.tiling], text),)
+        return (BlockProgram(self.task, self._tilings[node.tiling], text),)
 
-    def obligation(self, node: Prefix) -> Obligation | None:
+    def obligation(self, node: BlockPrefix) -> Obligation | None:
         """Asks whether the newest result is a part of the target."""
         if not node.code:
             return None
@@ -100,8 +103,8 @@ class Blocks:
     def _declared(self) -> str:
         return declarations(TASKS[self.task].names)
 
-    def _solves(self, node: Prefix) -> bool:
-        """Whether the newest result is the target, but for a chance of one in 2**60."""
+    def _solves(self, node: BlockPrefix) -> bool:
+        """Whether the newest result of `node` is the target, but for a chance of one in 2**60."""
         if not node.code:
             return False
         newest = self._blocks[node.tiling].tensors(node.code)[-1]
@@ -114,10 +117,10 @@ class Blocks:
     @cached_property
     def _tilings(self) -> tuple[Tiling, ...]:
         task = TASKS[self.task]
-        fitting = [each for each in task.tilings() if Block(*tiles_of(task, each)).fits]
+        fitting = [tiling for tiling in task.tilings() if BlockState(*tiles_of(task, tiling)).fits]
         return tuple(fitting[: self.tilings or None])
 
     @cached_property
-    def _blocks(self) -> tuple[Block, ...]:
+    def _blocks(self) -> tuple[BlockState, ...]:
         task = TASKS[self.task]
-        return tuple(Block(*tiles_of(task, each)) for each in self._tilings)
+        return tuple(BlockState(*tiles_of(task, tiling)) for tiling in self._tilings)

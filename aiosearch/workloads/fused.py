@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..devices import device
-from ..superoptimizer.drafts import Draft
-from ..superoptimizer.fastest import Fastest, Priced
+from ..superoptimizer.enumeration.branch_and_bound import Fastest, Priced, ProgramDraft
 from ..superoptimizer.space import Space
 from ..tensor.files import to_json
 from ..tensor.programs import builtin
@@ -31,28 +30,28 @@ class Fused:
     custom_kernels: int = 2
     device: str = "A100"
 
-    def root(self) -> Draft:
-        """Gives the outputs, for which there are no kernels yet."""
+    def root(self) -> ProgramDraft:
+        """The outputs, for which there are no kernels yet."""
         return self._fastest.root()
 
-    def expand(self, node: Draft) -> Sequence[Draft]:
+    def expand(self, node: ProgramDraft) -> Sequence[ProgramDraft]:
         """Gives a tensor its kernel, or a tile its operands, in every way."""
         return self._fastest.expand(node)
 
-    def solutions(self, node: Draft) -> tuple[Priced, ...]:
-        """Gives a program that lacks nothing, if it fits the device."""
+    def solutions(self, node: ProgramDraft) -> tuple[Priced, ...]:
+        """A program that lacks nothing, if it fits the device."""
         return self._fastest.solutions(node)
 
     def cost(self, solution: Priced) -> float:
-        """The seconds that it should take."""
+        """The seconds that `solution` should take."""
         return self._fastest.cost(solution)
 
-    def bound(self, node: Draft) -> float:
-        """No program of the subtree takes less."""
+    def bound(self, node: ProgramDraft) -> float:
+        """No program of the subtree of `node` takes less."""
         return self._fastest.bound(node)
 
-    def key(self, node: Draft) -> bytes:
-        """Gives what the node is: some kernels come about in several ways."""
+    def key(self, node: ProgramDraft) -> bytes:
+        """What the node is: some kernels come about in several ways."""
         return self._fastest.key(node)
 
     @cached_property
@@ -62,4 +61,6 @@ class Fused:
             kernels=self.kernels,
             custom_kernels=self.custom_kernels,
         )
+        # Built on first use and not sent: a worker gets the parameters above and computes the
+        # tables itself.
         return Fastest(to_json(builtin(self.program)), device(self.device), limits)

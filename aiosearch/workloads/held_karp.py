@@ -1,35 +1,39 @@
 """The bound of Held and Karp for the travelling salesman: spanning trees in tuned weights.
 
-See Held and Karp, "The traveling-salesman problem and minimum spanning trees" (1970).
+See Held and Karp, "The traveling-salesman problem and minimum spanning trees" (1970). Adding a
+potential to all edges of a city adds twice that potential to every tour, and changes which spanning
+tree is shortest: `potentials` looks for those that make it longest, and so the bound tightest.
 """
 
 from __future__ import annotations
 
 Matrix = tuple[tuple[int, ...], ...]
+"""A row of distances for each city."""
 
 
 def spanning_tree(weights: Matrix, cities: list[int]) -> tuple[int, list[tuple[int, int]]]:
-    """Gives the weight and the edges of a minimum spanning tree of some cities, at least one."""
-    rest = cities[1:]
-    near = [weights[cities[0]][city] for city in rest]
-    anchors = [cities[0]] * len(rest)
+    """The weight and the edges of a minimum spanning tree of `cities`, at least one."""
+    remaining = cities[1:]
+    near = [weights[cities[0]][city] for city in remaining]
+    anchors = [cities[0]] * len(remaining)
     total, edges = 0, []
-    while rest:
+    while remaining:
+        # Prim's algorithm on lists: a dozen cities need no heap.
         least = min(near)
         place = near.index(least)
         del near[place]
-        city = rest.pop(place)
+        city = remaining.pop(place)
         total += least
         edges.append((anchors.pop(place), city))
         row = weights[city]
-        for at, other in enumerate(rest):
-            if row[other] < near[at]:
-                near[at], anchors[at] = row[other], city
+        for at, outside_city in enumerate(remaining):
+            if row[outside_city] < near[at]:
+                near[at], anchors[at] = row[outside_city], city
     return total, edges
 
 
 def potentials(distances: Matrix) -> tuple[int, ...]:
-    """Finds potentials of the cities that make the shortest 1-tree long, by subgradient ascent."""
+    """Potentials of the cities that make the shortest 1-tree long, by subgradient ascent."""
     current = best = (0,) * len(distances)
     longest = -1
     step = max(max(row) for row in distances) // 4
@@ -39,28 +43,36 @@ def potentials(distances: Matrix) -> tuple[int, ...]:
         if length > longest:
             longest, best = length, current
         current = tuple(
+            # In a tour every city has degree 2. A city of higher degree is too attractive and gets
+            # a higher potential, a leaf a lower one.
             potential + step * (degree - 2)
             for potential, degree in zip(current, degrees, strict=True)
         )
+        # Whole numbers, so that all processes find the same potentials; the step shrinks to 0,
+        # which ends the loop.
         step = step * 29 // 30
     return best
 
 
 def weighted(distances: Matrix, added: tuple[int, ...]) -> Matrix:
-    """Adds the potentials of both its ends to every edge."""
+    """`distances` with the potentials of both its ends added to every edge."""
     return tuple(
-        tuple(length + one + other for length, other in zip(row, added, strict=True))
-        for row, one in zip(distances, added, strict=True)
+        tuple(
+            length + own_potential + potential for length, potential in zip(row, added, strict=True)
+        )
+        for row, own_potential in zip(distances, added, strict=True)
     )
 
 
 def _one_tree(weights: Matrix) -> tuple[int, list[int]]:
-    """Gives the weight and the degrees of a spanning tree of all cities but 0, tied twice to 0."""
-    others = list(range(1, len(weights)))
-    total, edges = spanning_tree(weights, others)
-    ties = sorted(others, key=weights[0].__getitem__)[:2]
+    """The weight and the degrees of a spanning tree of all cities but 0, in `weights`, tied twice
+    to 0.
+    """
+    cities = list(range(1, len(weights)))
+    total, edges = spanning_tree(weights, cities)
+    ties = sorted(cities, key=weights[0].__getitem__)[:2]
     degrees = [0] * len(weights)
-    for one, other in [*edges, *((0, tie) for tie in ties)]:
-        degrees[one] += 1
-        degrees[other] += 1
+    for first, second in [*edges, *((0, tie) for tie in ties)]:
+        degrees[first] += 1
+        degrees[second] += 1
     return total + sum(weights[0][tie] for tie in ties), degrees

@@ -13,11 +13,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from . import residues
-from .blockwise import PIECE, Tensor, written
-from .kernelwise import BLOCK, KERNELS, Cut, Step, cuts, results_of, steps_over, tensors_of
-from .parts import axioms, declarations, is_part
-from .tiles import TASKS, Task
+from .mirage import residues
+from .mirage.abstract_terms import axioms, declarations, is_part
+from .mirage.block_operators import PIECE, Tensor, written
+from .mirage.kernel_operators import (
+    BLOCK,
+    KERNELS,
+    KernelStep,
+    TiledBlock,
+    cuts,
+    results_of,
+    steps_over,
+    tensors_of,
+)
+from .mirage.tasks import TASKS, MirageTask
 
 if TYPE_CHECKING:
     from ..problem import Obligation
@@ -26,10 +35,10 @@ MOST_OPERATORS, MOST_BLOCK_OPERATORS = 8, 16
 
 
 class Stage(Struct, frozen=True, array_like=True):
-    """Kernels that are there, and the block that is being written."""
+    """Kernels that are there, and the block that is being written in `opened`."""
 
-    steps: tuple[Step, ...] = ()
-    opened: Step | None = None
+    steps: tuple[KernelStep, ...] = ()
+    opened: KernelStep | None = None
 
 
 class Chain(Struct, frozen=True):
@@ -55,7 +64,7 @@ class Kernels:
     block_operators: int = 9
     kernels: int = 1
     tilings: int = 0
-    """How many of each block are tried; 0 for all that fit the memory."""
+    """How many tilings of each block are tried; 0 for all that fit the memory."""
     ordered: bool = True
 
     def __post_init__(self) -> None:
@@ -72,19 +81,20 @@ class Kernels:
             raise ValueError(f"kernels is 0 or more, not {self.kernels}")
 
     def root(self) -> Stage:
-        """Gives the inputs alone."""
+        """The inputs alone."""
         return Stage()
 
     def expand(self, node: Stage) -> list[Stage] | tuple[()]:
-        """Gives one kernel more, or ends or lengthens the block that is being written."""
+        """Gives `node` one kernel more, or ends or lengthens the block that is being written."""
         if node.opened is not None:
             return [*self._ended(node, node.opened), *self._longer(node, node.opened)]
+        # Mirage counts inputs as operators, so limits here compare with its own.
         if self._solves(node) or len(self._task.inputs) + len(node.steps) >= self.operators:
             return ()
         return [*self._whole(node), *self._begun(node)]
 
     def solutions(self, node: Stage) -> tuple[Chain, ...]:
-        """Gives the program, where its newest result is the target and all else was read."""
+        """The program, where its newest result is the target and all else was read."""
         return (Chain(self.task, self._text(node)),) if self._solves(node) else ()
 
     def obligation(self, node: Stage) -> Obligation | None:
@@ -98,7 +108,7 @@ class Kernels:
         return {self.task: axioms(self._task.names, self._task.target)}
 
     def _whole(self, node: Stage) -> Iterator[Stage]:
-        """Every operator on whole matrices that may come next."""
+        """Every operator on whole matrices that may come next after `node`."""
         tensors = tensors_of(self.task, node.steps)
         for step in steps_over(len(tensors), self._task.sums):
             if self._may_follow(node, step) and results_of(self.task, step, tensors):
@@ -106,43 +116,48 @@ class Kernels:
 
     def _begun(self, node: Stage) -> Iterator[Stage]:
         """A block in every tiling, without a program yet."""
-        if sum(each.operator == BLOCK for each in node.steps) == self.kernels:
+        if sum(step_before.operator == BLOCK for step_before in node.steps) == self.kernels:
             return
         count = len(tensors_of(self.task, node.steps))
-        step = Step(BLOCK, bytes(range(0 if count == 3 else count - 2, count)))
+        # As in Mirage's first version: all three tensors, or the last two. Other inputs would be
+        # other programs, which it never found.
+        step = KernelStep(BLOCK, bytes(range(0 if count == 3 else count - 2, count)))
         if self._may_follow(node, step):
             for number, _ in enumerate(self._cuts(node, step)):
                 yield Stage(node.steps, replace(step, tiling=number))
 
-    def _may_follow(self, node: Stage, step: Step) -> bool:
+    def _may_follow(self, node: Stage, step: KernelStep) -> bool:
         if self.ordered and node.steps:
             return step.rank > node.steps[-1].rank
         return step not in node.steps
 
-    def _ended(self, node: Stage, opened: Step) -> Iterator[Stage]:
-        """The block as it is, where its program may end so."""
+    def _ended(self, node: Stage, opened: KernelStep) -> Iterator[Stage]:
+        """The block `opened` as it is, where its program may end so."""
         if opened.code and self._cut(node, opened).results(opened.code):
             yield Stage((*node.steps, opened))
 
-    def _longer(self, node: Stage, opened: Step) -> Iterator[Stage]:
-        """The block with one operator more."""
+    def _longer(self, node: Stage, opened: KernelStep) -> Iterator[Stage]:
+        """The block `opened` with one operator more."""
         if len(opened.inputs) + len(opened.code) // PIECE < self.block_operators:
             block = self._cut(node, opened).block
             for piece in block.choices(opened.code, self.ordered):
                 yield Stage(node.steps, replace(opened, code=opened.code + piece))
 
-    def _cuts(self, node: Stage, step: Step) -> tuple[Cut, ...]:
+    def _cuts(self, node: Stage, step: KernelStep) -> tuple[TiledBlock, ...]:
         tensors = tensors_of(self.task, node.steps)
-        return cuts(self.task, tuple(tensors[each] for each in step.inputs))[: self.tilings or None]
+        return cuts(self.task, tuple(tensors[number] for number in step.inputs))[
+            : self.tilings or None
+        ]
 
-    def _cut(self, node: Stage, step: Step) -> Cut:
+    def _cut(self, node: Stage, step: KernelStep) -> TiledBlock:
         return self._cuts(node, step)[step.tiling]
 
     def _newest(self, node: Stage) -> Tensor | None:
-        """What was computed last; None where nothing was, or it was within a block."""
+        """What `node` computed last; None where that was nothing, or was within a block."""
         if node.opened is not None:
             code = node.opened.code
             return self._cut(node, node.opened).block.tensors(code)[-1] if code else None
+        # The results of a block were asked about when they were computed in it.
         if not node.steps or node.steps[-1].operator == BLOCK:
             return None
         return tensors_of(self.task, node.steps)[-1]
@@ -155,9 +170,9 @@ class Kernels:
         read = {number for step in node.steps for number in step.inputs}
         if len(read) != len(tensors) - 1 or len(tensors) - 1 in read:
             return False
-        sizes, found = self._task.sizes, tensors[-1]
-        whole = (found.rows, found.columns) == (sizes["m"], sizes["n"])
-        return whole and found.residue == self._goal
+        sizes, newest = self._task.sizes, tensors[-1]
+        whole = (newest.rows, newest.columns) == (sizes["m"], sizes["n"])
+        return whole and newest.residue == self._goal
 
     def _text(self, node: Stage) -> str:
         """Writes `t1 = matmul X W`, and `t1 = block X W (m 4 n 5 loop 6): b1 = ...`."""
@@ -165,21 +180,21 @@ class Kernels:
         for number, step in enumerate(node.steps):
             count = len(tensors_of(self.task, node.steps[: number + 1])) - len(names)
             before = len(names) - len(self._task.names)
-            given = [f"t{before + each}" for each in range(1, count + 1)]
-            read = [names[each] for each in step.inputs]
+            results = [f"t{before + number}" for number in range(1, count + 1)]
+            read = [names[number] for number in step.inputs]
             words = self._words(Stage(node.steps[:number]), step, read)
-            lines.append(f"{', '.join(given)} = {words}")
-            names += given
+            lines.append(f"{', '.join(results)} = {words}")
+            names += results
         return "\n".join(lines)
 
-    def _words(self, before: Stage, step: Step, read: list[str]) -> str:
+    def _words(self, before: Stage, step: KernelStep, read: list[str]) -> str:
         if step.operator != BLOCK:
             return f"{KERNELS[step.operator][0]} {' '.join(read)}"
         tiling = " ".join(f"{name} {size}" for name, size in self._cut(before, step).tiling)
         return f"block {' '.join(read)} ({tiling}): {written(step.code, read, 'b')}"
 
     @property
-    def _task(self) -> Task:
+    def _task(self) -> MirageTask:
         return TASKS[self.task]
 
     @cached_property

@@ -17,16 +17,17 @@ class Queens:
     n: int = 8
 
     def root(self) -> Node:
-        """Gives the empty board."""
+        """The empty board."""
         return 0, 0, 0, ()
 
     def expand(self, node: Node) -> list[Node]:
-        """Gives the boards with one more queen, from the lowest column on."""
+        """The boards with one more queen than `node`, from the lowest column on."""
         columns, rising, falling, placed = node
         full = self._full
         free = full & ~(columns | rising | falling)
         children: list[Node] = []
         while free:
+            # The lowest bit that is set: free columns are visited without looking at the others.
             queen = free & -free
             free ^= queen
             children.append(
@@ -40,7 +41,7 @@ class Queens:
         return children
 
     def solutions(self, node: Node) -> tuple[tuple[int, ...], ...]:
-        """Gives the columns, where every row has its queen."""
+        """The columns of `node`, where every row has its queen."""
         return (node[3],) if node[0] == self._full else ()
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Trees of awkward shapes, whose counts are known beforehand: they test a balance, not a search."""
+"""Trees of awkward shapes with known counts, which test load balancing and not a search."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 Place = tuple[int, int]
+"""A node: the two numbers that its tree says of it."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,11 @@ class Lopsided:
     skew: int = 3
 
     def root(self) -> Place:
-        """Gives the upper end of the spine."""
+        """The upper end of the spine."""
         return 0, self.height
 
     def expand(self, node: Place) -> list[Place] | tuple[()]:
-        """Gives a leaf and the next step of the spine, or the two subtrees of a thin tree."""
+        """A leaf and the next step of the spine, or the two subtrees of a thin tree."""
         depth, height = node
         if height <= 0:
             return ()
@@ -36,7 +37,7 @@ class Lopsided:
         return [(depth, height - 1), (depth, height - self.skew)]
 
     def solutions(self, node: Place) -> tuple[int, ...]:
-        """Gives the depth of a quarter point or of the deepest leaf."""
+        """The depth of a quarter point or of the deepest leaf."""
         depth, height = node
         if depth not in self._marks:
             return ()
@@ -47,6 +48,7 @@ class Lopsided:
         """How many nodes the tree has, the root included."""
         thin = [1]
         for height in range(1, self.height + 1):
+            # As `expand` does it, without walking: the default tree has over a million nodes.
             thin.append(1 + thin[height - 1] + thin[max(0, height - self.skew)])
         return 2 * self.spine + thin[self.height]
 
@@ -72,26 +74,27 @@ class Tiny:
     subtrees: int = 10_000
 
     def root(self) -> Place:
-        """Gives the root, which stands in no subtree."""
+        """The root, which stands in no subtree."""
         return -1, 0
 
     def expand(self, node: Place) -> list[Place] | tuple[()]:
-        """Gives all the subtrees, or the leaves of one: its number modulo 4."""
+        """All the subtrees, or the leaves of one: its number modulo 4."""
         number, place = node
         if number < 0:
-            return [(each, 0) for each in range(self.subtrees)]
+            return [(number_of_subtree, 0) for number_of_subtree in range(self.subtrees)]
         return () if place else [(number, leaf) for leaf in range(1, number % 4 + 1)]
 
     def solutions(self, node: Place) -> tuple[int, ...]:
-        """Gives the number of a thousandth subtree at its last leaf."""
+        """The number of a thousandth subtree at its last leaf `node`."""
         number, place = node
         return (number,) if place == 3 and number % 1_000 == 999 else ()
 
     @property
     def nodes(self) -> int:
         """How many nodes the tree has, the root included."""
-        fours, rest = divmod(self.subtrees, 4)
-        return 1 + self.subtrees + 6 * fours + rest * (rest - 1) // 2
+        fours, left_over = divmod(self.subtrees, 4)
+        # Four subtrees in a row have 0 + 1 + 2 + 3 leaves beside their roots.
+        return 1 + self.subtrees + 6 * fours + left_over * (left_over - 1) // 2
 
     @property
     def answers(self) -> tuple[int, ...]:

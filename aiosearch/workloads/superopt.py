@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ..problem import Obligation
-from .bitvec import OPERATORS, Operator, Run
-from .hackers_delight import TASKS, Task
-from .programs import Instruction, Program
+from .bitvectors.hackers_delight import TASKS, HackersDelightTask
+from .bitvectors.instructions import OPERATORS, Run, WordOperator
+from .bitvectors.programs import Instruction, StraightLineProgram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +40,7 @@ class Prefix(Struct, frozen=True, array_like=True):
     rows: tuple[tuple[int, ...], ...]
 
 
-class Found(Struct, frozen=True):
+class FoundProgram(Struct, frozen=True):
     """A program proved equal to the reference of a task, as `read_program` reads it."""
 
     task: str
@@ -89,21 +89,23 @@ class Superopt:
             raise ValueError(f"a program has at least one instruction, not {self.length}")
 
     def root(self) -> Prefix:
-        """Gives the empty program."""
+        """The empty program."""
         return Prefix(b"", tuple((*vector, *self._constants) for vector in self._vectors))
 
     def expand(self, node: Prefix) -> list[Prefix] | tuple[()]:
-        """Gives the prefixes one instruction longer; the last instruction has to fit the tests."""
+        """The prefixes one instruction longer than `node`; the last instruction has to fit the
+        tests.
+        """
         missing = self.length - len(node.code) // PIECE
         if missing > 1:
             return self._extended(node, missing - 1)
         return self._completed(node) if missing else ()
 
-    def solutions(self, node: Prefix) -> tuple[Found, ...]:
-        """Gives the program, where it is complete: its obligation decides whether it counts."""
+    def solutions(self, node: Prefix) -> tuple[FoundProgram, ...]:
+        """The program, where it is complete: its obligation decides whether it counts."""
         if not self._complete(node):
             return ()
-        return (Found(self.task, self.width, self.program(node).normalised().text()),)
+        return (FoundProgram(self.task, self.width, self.program(node).normalised().text()),)
 
     def obligation(self, node: Prefix) -> Obligation | None:
         """Asks whether a complete program differs from the reference on some input."""
@@ -114,15 +116,15 @@ class Superopt:
         key = f"{self.task}/{self.width}: {program.text()}"
         return Obligation(self._declarations + goal, "", "QF_BV", RLIMIT, key.encode())
 
-    def program(self, node: Prefix) -> Program:
-        """Gives the instructions of a node."""
+    def program(self, node: Prefix) -> StraightLineProgram:
+        """The instructions of `node`."""
         code = node.code
         steps = [
             Instruction(operator.name, tuple(code[at + 1 : at + 1 + operator.arity]))
             for at in range(0, len(code), PIECE)
             for operator in (self._operators[code[at]],)
         ]
-        return Program(self._task.inputs, self._constants, tuple(steps))
+        return StraightLineProgram(self._task.inputs, self._constants, tuple(steps))
 
     def _complete(self, node: Prefix) -> bool:
         return len(node.code) == PIECE * self.length
@@ -133,6 +135,8 @@ class Superopt:
         children = []
         for choice in self._choices[len(code) // PIECE]:
             piece, uses = choice.piece, choice.uses
+            # Two instructions that do not depend on each other may stand in either order: only the
+            # ascending one is kept. An instruction that stands there already computes nothing new.
             if (not uses & newest and piece < code[-PIECE:]) or piece in written:
                 continue
             # An instruction to come takes in two results at most, and adds its own.
@@ -150,6 +154,7 @@ class Superopt:
         code = node.code
         fitting = self._closing[self._unused(code)]
         for row, target in zip(node.rows, self._targets, strict=True):
+            # Vector by vector, so that most candidates are gone after the first one.
             fitting = [c for c in fitting if c.run(row[c.first], row[c.last]) == target]
         return [Prefix(code + choice.piece, ()) for choice in fitting]
 
@@ -157,18 +162,18 @@ class Superopt:
         return 1 << self._given + len(code) // PIECE - 1 if code else 0
 
     def _unused(self, code: bytes) -> int:
-        """Gives, as a bit mask of value numbers, the results that no instruction takes in."""
+        """A bit mask of value numbers: the results that no instruction takes in."""
         unused = ((1 << len(code) // PIECE) - 1) << self._given
         for at in range(0, len(code), PIECE):
             unused &= ~(1 << code[at + 1] | 1 << code[at + 2])
         return unused
 
     @cached_property
-    def _task(self) -> Task:
+    def _task(self) -> HackersDelightTask:
         return TASKS[self.task]
 
     @cached_property
-    def _specification(self) -> Program:
+    def _specification(self) -> StraightLineProgram:
         return self._task.program(self.width)
 
     @cached_property
@@ -180,7 +185,7 @@ class Superopt:
         return len(self._task.inputs) + len(self._constants)
 
     @cached_property
-    def _operators(self) -> tuple[Operator, ...]:
+    def _operators(self) -> tuple[WordOperator, ...]:
         return tuple(OPERATORS[name] for name in self._task.operators)
 
     @cached_property
@@ -209,10 +214,12 @@ class Superopt:
     def _closing(self) -> Mapping[int, list[_Choice]]:
         """The last instructions that leave no result unused, by the results unused before."""
         newest = self._newest(bytes(PIECE * (self.length - 1)))
-        others = [0, *(1 << self._given + done for done in range(self.length - 2))]
+        # The last instruction takes in two values at most: the newest, and one more that is unused.
+        # With more of them unused no program can end.
+        older = [0, *(1 << self._given + done for done in range(self.length - 2))]
         return {
-            newest | other: [c for c in self._choices[-1] if not (newest | other) & ~c.uses]
-            for other in others
+            newest | unused: [c for c in self._choices[-1] if not (newest | unused) & ~c.uses]
+            for unused in older
         }
 
     @cached_property
@@ -228,7 +235,7 @@ def _pieces(code: bytes) -> set[bytes]:
     return {code[at : at + PIECE] for at in range(0, len(code), PIECE)}
 
 
-def _operands(operator: Operator, values: int) -> Iterable[tuple[int, int]]:
+def _operands(operator: WordOperator, values: int) -> Iterable[tuple[int, int]]:
     if operator.arity == 1:
         return ((value, value) for value in range(values))
     if operator.commutative:

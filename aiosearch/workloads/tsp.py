@@ -51,11 +51,11 @@ class TSP:
     seed: int = 1
 
     def root(self) -> Route:
-        """Gives the path that is still in city 0."""
+        """The path that is still in city 0."""
         return self._route((0,), 0, self._everywhere & ~1)
 
     def expand(self, node: Route) -> list[Route]:
-        """Gives the paths one city longer, the nearest city first."""
+        """The paths one city longer than `node`, the nearest city first."""
         here = node.cities[-1]
         left = self._everywhere
         for city in node.cities:
@@ -70,19 +70,19 @@ class TSP:
         ]
 
     def solutions(self, node: Route) -> tuple[Tour, ...]:
-        """Gives the tour, where every city is visited."""
+        """The tour, where every city is visited."""
         return (Tour(node.cities, node.bound),) if len(node.cities) == self.cities else ()
 
     def cost(self, solution: Tour) -> float:
-        """Gives the length of a tour."""
+        """The length of a tour."""
         return solution.length
 
     def bound(self, node: Route) -> float:
-        """Gives a length that no tour below the node undercuts."""
+        """A length that no tour below `node` undercuts."""
         return node.bound
 
     def priority(self, node: Route) -> float:
-        """Gives the bound: the most promising path comes first."""
+        """The bound: the most promising path comes first."""
         return node.bound
 
     @cached_property
@@ -91,6 +91,8 @@ class TSP:
         random = Random(self.seed)
         points = [(random.randrange(GRID), random.randrange(GRID)) for _ in range(self.cities)]
         return tuple(
+            # Half of isqrt(4·d²) + 1 rounds the distance to the nearest whole number without
+            # floats, so that every machine has the same tours.
             tuple((isqrt(4 * ((a - c) ** 2 + (b - d) ** 2)) + 1) // 2 for c, d in points)
             for a, b in points
         )
@@ -98,10 +100,13 @@ class TSP:
     def _route(self, cities: tuple[int, ...], weight: int, left: int) -> Route:
         ends = self._weights[cities[-1]], self._weights[0]
         if left:
-            rest = _members(left)
-            ties = sum(min([row[city] for city in rest]) for row in ends)
+            # Every tour that goes on connects the remaining cities, which takes at least their
+            # spanning tree, and ties both ends of the path to them.
+            remaining = _members(left)
+            ties = sum(min([row[city] for city in remaining]) for row in ends)
             whole = weight + ties + self._spanning(left)
         else:
+            # All cities are visited: the way home from the last one, at its exact weight.
             whole = weight + ends[0][0]
         return Route(cities, weight, whole - self._shift)
 

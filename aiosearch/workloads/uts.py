@@ -22,6 +22,7 @@ MOST_GEOMETRIC = 100
 """The cap that the reference implementation puts on the children of a geometric node."""
 
 _UNDECIDED = 255
+"""In place of a number of children that the leading byte does not decide."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +46,16 @@ class UTS:
     many: int = 0
 
     def root(self) -> Node:
-        """Gives the SHA-1 of 16 zero bytes and the seed as 4 big-endian bytes, at depth 0."""
+        """The SHA-1 of 16 zero bytes and `seed` as 4 big-endian bytes, at depth 0."""
         return 0, sha1(bytes(16) + self.seed.to_bytes(4, "big")).digest()
 
     def expand(self, node: Node) -> list[Node] | tuple[()]:
-        """Gives the children in the order of their index."""
+        """The children of `node` in the order of their index."""
         depth, state = node
         if depth == self._limit:
             return ()
         count = self._by_byte[state[16]] if depth else self._at_root(state)
+        # Only few nodes need the logarithm, which costs more than the table.
         if count == _UNDECIDED:
             count = self.children(_random(state))
         if not count:
@@ -62,11 +64,13 @@ class UTS:
         return [(depth, sha1(state + index).digest()) for index in self._indices[:count]]
 
     def solutions(self, node: Node) -> tuple[Node, ...]:
-        """Gives nothing: the tree is there to be counted."""
+        """Nothing: the tree is there to be counted."""
         return ()
 
     def children(self, number: int) -> int:
-        """Counts the children of a node, not the root and above the limit, by its random number."""
+        """Counts the children of a node, not the root and above the limit, by its random
+        `number`.
+        """
         probability = number / (1 << 31)
         if self.shape == "binomial":
             return self.many if probability < self.chance else 0

@@ -7,7 +7,7 @@ import json
 import gpuwinners
 import pytest
 from gpuwinners import tell_all, winners
-from kernelrows import Row
+from lib.kernels.rows import Row
 
 from aiosearch.codegen.pallas.cubin import CannotCompile
 from aiosearch.devices import device
@@ -28,8 +28,8 @@ def test_a_program_without_kernels_is_missed_and_named(
     async def refused(*given: object) -> None:
         raise CannotCompile("not here")
 
-    monkeypatch.setattr(gpuwinners, "missing", lambda: None)
-    monkeypatch.setattr(gpuwinners, "compiled", refused)
+    monkeypatch.setattr(gpuwinners, "missing_compiler", lambda: None)
+    monkeypatch.setattr(gpuwinners, "compile_cubin", refused)
     found = []
     for name, program in (("rms_norm", SMALL), ("ntrans", WITHOUT)):
         found += winners(Row((name, "bf16", 1), program), device("H200"), 1)

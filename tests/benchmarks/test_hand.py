@@ -10,13 +10,13 @@ from pathlib import Path
 import hand
 import jax.numpy as jnp
 import pytest
-from handmade import Workshop, lacking
-from handrace import judge_of
-from kernel_texts import copying, keeping, store
-from kernelrows import TYPES, Row, cpu_rows, lying_rows
+from lib.kernels.c_kernel_race import judge_of
+from lib.kernels.c_kernels import Workshop, lacking
+from lib.kernels.rows import TYPES, Row, cpu_rows, lying_rows
+from testkit.kernels.llvm_texts import copying, keeping, store
 
-from aiosearch.codegen.native.compiling import Effort
-from aiosearch.codegen.native.lines import Carried
+from aiosearch.codegen.native.compiler import OptimizationEffort
+from aiosearch.codegen.native.embedded_source import EmbeddedProgram
 from aiosearch.codegen.native.machine import host
 from aiosearch.optimizer.effort import Budget
 from aiosearch.tensor.programs import builtin
@@ -94,7 +94,9 @@ def test_code_of_ours_has_aligned_scratch_memory_on_each_thread(tmp_path: Path) 
     lines += ["%value = uitofp i64 %low to float", *store("%value", "o", "float")]
     native = copying("aligned", 100_000, lines, scratch=100)
     given = jnp.zeros(100_000, jnp.float32)
-    call = Workshop(tmp_path, 2).generated(Carried(native, host(), Effort.SCALAR), [given])
+    call = Workshop(tmp_path, 2).generated(
+        EmbeddedProgram(native, host(), OptimizationEffort.SCALAR), [given]
+    )
     for _ in range(50):
         assert not call().any()
 
@@ -102,7 +104,7 @@ def test_code_of_ours_has_aligned_scratch_memory_on_each_thread(tmp_path: Path) 
 @compiled
 def test_code_of_ours_is_given_what_it_takes(tmp_path: Path) -> None:
     """Nothing would keep it from reading beyond smaller arrays."""
-    code = Carried(keeping(100), host(), Effort.SCALAR)
+    code = EmbeddedProgram(keeping(100), host(), OptimizationEffort.SCALAR)
     with pytest.raises(ValueError, match=r"keeping takes a: f32\[100\], not float32\(99,\)"):
         Workshop(tmp_path, 2).generated(code, [jnp.zeros(99, jnp.float32)])
 

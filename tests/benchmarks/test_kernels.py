@@ -12,23 +12,23 @@ from typing import Any
 
 import jax
 import kernels
-import layers
+import lib.optimizer.builtin_cases as layers
 import numpy as np
 import pytest
-from entrants import KNOWN, TEXT, Known, entrants
-from kernelcost import LIMIT, Costs, costs
-from kernelrace import Raced, raced
-from kernelrows import ASKED, BY_HAND, Row, cpu_rows, gpu_rows
-from kerneltable import as_table, read, tell, tell_all, tell_costs, traffic
+from lib.kernels.build_cost import LIMIT, Costs, costs
+from lib.kernels.entrants import KNOWN, TEXT, Known, entrants
+from lib.kernels.kernel_race import Raced, raced
+from lib.kernels.result_table import as_table, read, tell, tell_all, tell_costs, traffic
+from lib.kernels.rows import ASKED, BY_HAND, Row, cpu_rows, gpu_rows
+from lib.optimizer.agreement import Judge
 from msgspec.structs import replace
-from truthful import Judge
 
 from aiosearch.measure import ArrayType, Ceilings, JaxExecutor, Way
 from aiosearch.measure.race import Clock
-from aiosearch.optimizer.contenders import Beforehand, Contender
+from aiosearch.optimizer.candidates.generation import CandidateSource, Prepacking
+from aiosearch.optimizer.candidates.generation_process import generation_process
 from aiosearch.optimizer.effort import BUDGETS, Budget, Effort
 from aiosearch.optimizer.errors import OptimizeError
-from aiosearch.optimizer.rewriting import rewriter
 from aiosearch.tensor.programs import builtin
 
 LEAST = Budget(0.2, 1, 2, 7, 2.0, 1, 2, 1, 10.0)
@@ -93,7 +93,7 @@ async def test_spellings_for_one_row_are_left_out_where_there_are_more() -> None
     """They would only lose."""
     one = small("rms_norm")
     more = Row(("rms_norm", "f32", 8), one.program, one.constant)
-    async with rewriter(lambda text: None) as process:
+    async with generation_process(lambda text: None) as process:
         found = [await entrants(row, LEAST, "cpu", process) for row in (one, more)]
     told = [[each.how for each in all_.jax] for all_ in found]
     padded = [[how for how in each if how.startswith("by hand") and "two" in how] for each in told]
@@ -138,7 +138,10 @@ def test_candidates_are_made_to_see_what_they_cost() -> None:
 async def race(*, rewritten: bool = False) -> Raced:
     """Kernels of the program as it is, or as it can be rewritten."""
     row = small("rms_norm")
-    async with JaxExecutor(compilers=1) as executor, rewriter(lambda text: None) as process:
+    async with (
+        JaxExecutor(compilers=1) as executor,
+        generation_process(lambda text: None) as process,
+    ):
         budget = replace(LEAST, search_seconds=10.0) if rewritten else LEAST
         all_ = await entrants(row, budget, "cpu", process)
         kernels = tuple(one for one in all_.kernels if (one.form > 0) is rewritten)
@@ -177,8 +180,8 @@ async def test_what_only_overflows_is_raced_watched() -> None:
 def test_of_coded_weights_three_quarters_are_read(made: str, share: float) -> None:
     """What is only packed has all its bytes; those of X and O count beside them."""
     row = small("rms_norm", "bf16")
-    packed = Beforehand((1,), "pack", (ArrayType(made, (128 * 64,)),))
-    winner = Contender("", 0, b"", "", "", (), packed)
+    packed = Prepacking((1,), "pack", (ArrayType(made, (128 * 64,)),))
+    winner = CandidateSource("", 0, b"", "", "", (), packed)
     one: Any = SimpleNamespace(row=row, entrants=[winner], ours=lambda: 0)
     assert traffic(row) == 2 * (128 + 128 * 64 + 64)
     assert read(one) == 2 * (128 + share * 128 * 64 + 64)

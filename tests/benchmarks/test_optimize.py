@@ -11,9 +11,9 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from agreement import alike, as_near, in_float64
-from contest import Setting, in_fresh_process
 from corpus import CORPUS
+from lib.optimizer.agreement import alike, as_near, in_float64
+from lib.optimizer.contest import Setting, in_fresh_process
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "optimize.py"
 

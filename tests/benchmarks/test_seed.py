@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import lib.engine.replays as replays
 import pytest
-import replays
 import seed
 
-from aiosearch.comparing import published
-from aiosearch.comparing.rows import Row, rows
-from aiosearch.comparing.trial import Outcome
+from aiosearch.lab import published
+from aiosearch.lab.rows import ArmRow, rows
+from aiosearch.lab.trial import TrialOutcome
 from aiosearch.recording import record
 from aiosearch.workloads import RUNGS, Blocks
 
@@ -20,7 +20,7 @@ RUNG = RUNGS["blocks-second"]
 PRIVATE = next(way for way in seed.ways() if str(way) == "queue, per process")
 
 
-def outcome(workers: int, **figures: Any) -> Outcome:
+def outcome(workers: int, **figures: Any) -> TrialOutcome:
     usual: dict[str, Any] = {
         "arm": seed.replace(PRIVATE.arm, workers=workers), "round": 0, "complete": True,
         "seconds": 8.0, "nodes": 100, "solutions": 3, "answer": "same", "best_cost": None,
@@ -28,10 +28,10 @@ def outcome(workers: int, **figures: Any) -> Outcome:
         "busy": 7.0, "idle": 0.0, "waiting": 2.0, "messages": 10, "bytes": 1, "steals": 0,
         "checks": 50, "queue_seconds": 1.0,
     }  # fmt: skip
-    return Outcome(**(usual | figures))
+    return TrialOutcome(**(usual | figures))
 
 
-def row(base: Outcome, one: Outcome) -> Row:
+def row(base: TrialOutcome, one: TrialOutcome) -> ArmRow:
     return rows(RUNG.problem, [one.arm], [base, one], {})[0]
 
 

@@ -16,8 +16,8 @@ import pytest
 from jax import lax
 
 from aiosearch.capture import CaptureError, capture
-from aiosearch.codegen.interpreting import interpret
-from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.ir.interpreter import interpret
+from aiosearch.codegen.lower.lowering import lower
 from aiosearch.tensor import Program, apply, literal, tensor
 from aiosearch.tensor.referee import run
 

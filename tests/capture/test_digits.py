@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from running import run
+from testkit.kernels.native_run import run
 
 from aiosearch.capture import capture
-from aiosearch.codegen.lowering import lower
-from aiosearch.equivalence.sides import Executed
+from aiosearch.codegen.lower.lowering import lower
+from aiosearch.equivalence.runnables import ExecutedProgram
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cosh": jnp.cosh,
@@ -52,7 +52,7 @@ def test_digits_are_kept_where_jax_keeps_them(name: str) -> None:
     x = np.concatenate([-size, size]).astype(np.float32)
     captured = capture(function, x)
     with np.errstate(all="ignore"):
-        (found,) = Executed(captured.program).own([x, *captured.constants.values()])
+        (found,) = ExecutedProgram(captured.program).own([x, *captured.constants.values()])
     expected = np.asarray(jax.jit(function)(x))
     with jax.enable_x64(True):
         exact = np.asarray(function(x.astype(np.float64)))

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from aiosearch.checks.digest import digest, z3_version
-from aiosearch.engine.nursery import nurseries
+from aiosearch.checks.questions import digest, z3_version
 from aiosearch.problem import Obligation
+from aiosearch.processes.fork_client import live_fork_servers
 
 SYMBOLS = "(declare-sort T 0)(declare-fun add (T T) T)(declare-fun mul (T T) T)\n"
 AXIOMS = (
@@ -90,13 +90,13 @@ def nothing_left():
 
 def open_files():
     """Those of this process, but for the doors of nurseries, which end by themselves."""
-    doors = {str(one.door) for one in nurseries()}
+    doors = {str(one.door) for one in live_fork_servers()}
     return set(os.listdir("/proc/self/fd")) - doors
 
 
 def child_processes():
     """Those of this process; other tests, of multiprocessing, may have some for good."""
-    found, kept = set(), {str(one.pid) for one in nurseries()}
+    found, kept = set(), {str(one.pid) for one in live_fork_servers()}
     for task in Path("/proc/self/task").iterdir():
         with suppress(OSError):  # a thread may end meanwhile
             found.update((task / "children").read_text().split())

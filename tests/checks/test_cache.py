@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from powerless import powerless
+from testkit.hosts.os_limits import powerless
 
 from aiosearch import database
 from aiosearch.checks import (
@@ -25,7 +25,7 @@ from aiosearch.checks import (
 )
 from aiosearch.checks import cache as cache_module
 from aiosearch.checks.cache import Cache
-from aiosearch.checks.store import Store
+from aiosearch.checks.store import VerdictStore
 from aiosearch.errors import AiosearchError
 
 PROVED = Verdict(Status.PROVED, "", 0, 0.25)
@@ -48,7 +48,7 @@ def filled(path: Path) -> Path:
 
 
 def fill(path: Path, numbers) -> None:
-    opened = Store(path)
+    opened = VerdictStore(path)
     opened.insert([(name(number), PROVED) for number in numbers])
     opened.close()
 
@@ -173,7 +173,7 @@ async def test_the_dict_is_bounded(filled, monkeypatch):
 def test_an_overfull_file_keeps_the_newest(filled, monkeypatch):
     """The file is bounded as well: new rows push out the oldest."""
     monkeypatch.setattr(store, "ROWS", 100)
-    opened = Store(filled)
+    opened = VerdictStore(filled)
     opened.insert([(name(2000), PROVED)])
     assert opened.digests() == {name(number) for number in range(1901, 2001)}
     opened.close()
@@ -297,10 +297,12 @@ async def test_at_home_something_else_is_damage(damage, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "damage", [a_text, truncated, a_flipped_byte_in_a_row, somebody_elses], ids=lambda d: d.__name__
+    ("damage", "warnings"),
+    [(a_text, {1}), (somebody_elses, {1}), (truncated, {0, 1}), (a_flipped_byte_in_a_row, {0, 1})],
+    ids=lambda value: getattr(value, "__name__", ""),
 )
-async def test_the_service_outlives_a_damaged_file(damage, path, goals):
-    """Whatever the file says, the answer is z3's."""
+async def test_the_service_outlives_a_damaged_file(damage, warnings, path, goals):
+    """Whatever the file says, the answer is z3's; damage that SQLite cannot see has no warning."""
     async with Verifier(cache=path) as verifier:
         await verifier.check(goals.refuted())
     fill(path, range(2000))
@@ -308,7 +310,7 @@ async def test_the_service_outlives_a_damaged_file(damage, path, goals):
     heard = []
     async with Verifier(cache=path, warn=heard.append) as verifier:
         assert (await verifier.check(goals.refuted())).status is Status.REFUTED
-    assert len(heard) == 1 or damage.__name__.startswith(("a_flipped", "truncated", "garbage"))
+    assert len(heard) in warnings
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -498,7 +500,7 @@ def test_counting_and_clearing(path):
     assert clear_cache(path) == 0
     assert not path.exists()
     fill(path, range(1000))
-    opened = Store(path)
+    opened = VerdictStore(path)
     opened.insert([(b"u" * 16, UNKNOWN), (b"r" * 16, Verdict(Status.REFUTED))])
     opened.close()
     before = cache_stats(path)

@@ -10,9 +10,9 @@ import pytest
 import uvloop
 
 from aiosearch.checks import Reason, Status, Ticket, Verdict, Verifier
-from aiosearch.engine.child import Child
 from aiosearch.errors import AiosearchError, WorkerError
 from aiosearch.problem import Obligation
+from aiosearch.processes.child import Child
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from console import Cli, Outcome, Puzzle, Start
+from testkit.hosts.console import Cli, Outcome, Puzzle, Start
 
 from aiosearch.cli import main
 

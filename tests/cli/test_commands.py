@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from console import Cli
+from testkit.hosts.console import Cli
 
 from aiosearch import Obligation
 from aiosearch.checks import Verifier, default_cache_path
-from aiosearch.cli import probes
-from aiosearch.cli.findings import Finding, State
+from aiosearch.cli.runs.doctor import probes
+from aiosearch.cli.runs.doctor.probes import Finding, FindingState
 
 
 def fill(path: Path) -> None:
@@ -44,7 +44,7 @@ def test_strategy_that_cannot_be_loaded(cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert "nowhere" in listed["broken"]["error"]
     assert "cannot be used: " in cli("strategies").out
     found = {finding.name: finding for finding in probes.strategies()}
-    assert found["strategy broken"].state is State.BROKEN
+    assert found["strategy broken"].state is FindingState.BROKEN
 
 
 def test_cache(cli: Cli) -> None:
@@ -111,7 +111,7 @@ def test_a_cache_that_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "taken").write_text("a file")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "taken"))
     found = probes.cache()
-    assert found.state is State.BROKEN
+    assert found.state is FindingState.BROKEN
     assert f"{tmp_path / 'taken'} is no folder" in found.detail
     assert "XDG_CACHE_HOME" in found.remedy
 
@@ -119,14 +119,14 @@ def test_a_cache_that_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_missing_distribution() -> None:
     """What is not installed is named with the command that installs it."""
     found = probes.distribution("aiosearch-nowhere")
-    assert (found.state, found.remedy) == (State.MISSING, "pip install aiosearch-nowhere")
+    assert (found.state, found.remedy) == (FindingState.MISSING, "pip install aiosearch-nowhere")
 
 
 async def test_jax_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A jax that finds no device is broken, but nothing that a search needs."""
     monkeypatch.setattr(probes, "_ASK_JAX", "raise RuntimeError('no such backend')")
     found = await probes.jax()
-    assert (found.state, found.essential) == (State.BROKEN, False)
+    assert (found.state, found.essential) == (FindingState.BROKEN, False)
     assert found.detail == "RuntimeError: no such backend"
 
 
@@ -141,5 +141,5 @@ async def test_jax_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Doctor finds settings that would be refused."""
     monkeypatch.setenv("AIOSEARCH_WORKERS", "many")
-    assert probes.settings().state is State.BROKEN
-    assert probes.cache().state is State.BROKEN
+    assert probes.settings().state is FindingState.BROKEN
+    assert probes.cache().state is FindingState.BROKEN

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from console import Cli
+from testkit.hosts.console import Cli
 
 import aiosearch
 from aiosearch.cli import main

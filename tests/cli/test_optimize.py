@@ -6,19 +6,19 @@ import signal
 from pathlib import Path
 from xml.etree import ElementTree
 
-import msgspec
 import pytest
 from answers import answer, key
-from console import Cli, Start
+from testkit.hosts.console import Cli, Start
 
-from aiosearch.cli import best, faster
+from aiosearch.cli.runs.optimize import closing_table, faster_function
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
 from aiosearch.measure.ceilings import PROTOCOL
 from aiosearch.measure.processor import cpu_kind
-from aiosearch.optimizer.dropin import Optimized
-from aiosearch.optimizer.plot import plot
-from aiosearch.optimizer.report import Found, Report, Tried
-from aiosearch.optimizer.splice import Spliced, cut
+from aiosearch.optimizer.handback.optimized import Optimized
+from aiosearch.optimizer.outcomes.evidence import Tried
+from aiosearch.optimizer.outcomes.plot import plot
+from aiosearch.optimizer.outcomes.report import Found, Report
+from aiosearch.optimizer.trace import Spliced, cut
 
 FUNCTIONS = f"{Path(__file__).with_name('functions.py')}:"
 LINES = Path(__file__).with_name("functions.py").read_text().splitlines()
@@ -49,7 +49,7 @@ def test_a_function_from_source_to_answer(cli: Cli) -> None:
         assert "def traced(a, b):" in Path("faster.py").read_text()
     assert ElementTree.fromstring(Path("faster.svg").read_text()).tag.endswith("svg")
     if "too noisy" in first.out:
-        return
+        pytest.skip("the machine is too noisy for an answer to be kept")
     again = cli("optimize", *TRACED, "--json", "--quiet")
     assert (again.code, again.err) == (0, "")
     (told,) = again.events
@@ -68,7 +68,7 @@ def test_what_is_not_the_function_itself_is_said(
     lacks: str, told: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of parts alone, and why; whatever it is, it is written."""
-    faster._emit("x.py", Optimized(Spliced(cut(abs, 1.0)), source="y = 1\n", lacks=lacks))
+    faster_function._emit("x.py", Optimized(Spliced(cut(abs, 1.0)), source="y = 1\n", lacks=lacks))
     assert Path("x.py").read_text() == "y = 1\n"
     first, *others = capsys.readouterr().err.splitlines()
     assert first == "wrote x.py"
@@ -122,7 +122,10 @@ def test_ctrl_c_ends_it(start: Start) -> None:
 
 
 def test_what_is_kept_of_what_was_interrupted_is_named() -> None:
-    assert faster.interrupted(["f_1", "f_2"]) == "interrupted; kept is what was found for f_1, f_2"
+    assert (
+        faster_function.interrupted(["f_1", "f_2"])
+        == "interrupted; kept is what was found for f_1, f_2"
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,7 +236,7 @@ def test_the_closing_table() -> None:
     """The best come first, then the original; why others are out, and what is known."""
     evidence = {"answer_error_ulp": 0.5, "original_error_ulp": 0.75}
     found = Found(answer(evidence=evidence), False, TRIED)
-    lines = best.best(found, Report((found,), (), 1.0)).splitlines()
+    lines = closing_table.closing_table(found, Report((found,), (), 1.0)).splitlines()
     assert [line.split("  ")[0] for line in lines[2:6]] == [
         "how",
         "rewritten 2 (out)",
@@ -255,7 +258,7 @@ def test_the_table_of_the_ways_in_which_it_was_timed() -> None:
     }  # fmt: skip
     ways = {"hot": facts, "cold": {**facts, "speedup": 4.0}}
     found = Found(answer(evidence={"ways": ways}), False, TRIED)
-    lines = best.best(found, Report((found,), (), 1.0)).splitlines()
+    lines = closing_table.closing_table(found, Report((found,), (), 1.0)).splitlines()
     (hot,) = [line.split() for line in lines if line.startswith("called on inputs in the caches")]
     assert " ".join(hot[6:]) == "900 us 90 us 10.00x 1.8 ms 270 us"
     assert any(
@@ -277,9 +280,12 @@ def test_the_plot_has_every_way_and_the_roof() -> None:
     for told in ("rewritten 1", "rewritten 2", "as it is", "roofline", "100 GFLOP/s"):
         assert told in drawing
     assert "rewritten 3" not in drawing
-    assert "  reaches 50% of what the device can do" in best.best(found, report).splitlines()
-    more = msgspec.structs.replace(found.answer, evidence={**evidence, "bytes": 2_880_000})
-    told = best.best(Found(more, False, TRIED), report)
+    assert (
+        "  reaches 50% of what the device can do"
+        in closing_table.closing_table(found, report).splitlines()
+    )
+    more = answer(key=found.answer.key, evidence={**evidence, "bytes": 2_880_000})
+    told = closing_table.closing_table(Found(more, False, TRIED), report)
     assert (
         "  reaches 160% of what was measured of the device: its arrays lie in a cache, or" in told
     )

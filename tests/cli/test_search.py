@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from console import Cli, Puzzle, Start
+from testkit.hosts.console import Cli, Puzzle, Start
 
 QUEENS = "aiosearch.workloads.queens:Queens"
 HERE = ("--workers", "0")

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from console import Cli
-from powerless import powerless
+from testkit.hosts.console import Cli
+from testkit.hosts.os_limits import powerless
 
-from aiosearch.cli import probes
-from aiosearch.cli.findings import State
-from aiosearch.cli.outfiles import require_place, write
-from aiosearch.cli.usage import UsageError
+from aiosearch.cli.output.files import require_place, write
+from aiosearch.cli.output.streams import UsageError
+from aiosearch.cli.runs.doctor import probes
+from aiosearch.cli.runs.doctor.probes import FindingState
 
 QUEENS = ("search", "aiosearch.workloads.queens:Queens", "--workers", "0", "--set", "n=4")
 
@@ -60,7 +60,7 @@ def test_doctor_names_what_is_in_the_way(shut: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("XDG_CACHE_HOME", str(shut / "inner"))
     with powerless():
         found = probes.cache()
-    assert found.state is State.BROKEN
+    assert found.state is FindingState.BROKEN
     assert str(shut) in found.detail
 
 

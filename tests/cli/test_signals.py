@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from console import Cli, Puzzle, Start
+from testkit.hosts.console import Cli, Puzzle, Start
 
 QUEENS = "aiosearch.workloads.queens:Queens"
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import saved_graphs
-from console import Cli, Outcome
+import testkit.programs.saved_graphs as saved_graphs
+from testkit.hosts.console import Cli, Outcome
 
 from aiosearch.equivalence.distributions import draw
 from aiosearch.tensor import DType, TensorType

@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from every_operator import (
+from testkit.kernels.error_bounds import Referee, assert_right
+from testkit.kernels.lowered import difference
+from testkit.kernels.native_run import KINDS, drawn, program
+from testkit.kernels.pallas_run import results
+from testkit.programs.every_operator import (
     IN_GRAPHS,
     POINTWISE,
     SIZES,
@@ -18,12 +22,8 @@ from every_operator import (
     others,
     pointwise,
 )
-from lowered import difference
-from printed import results
-from refereed import Referee, assert_right
-from running import KINDS, drawn, program
 
-from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.native.machine import host
 from aiosearch.tensor import OPERATORS, DType, Program, apply, tensor
 

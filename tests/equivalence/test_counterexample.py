@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from float_pairs import RIGHT, WRONG, elementwise, over, rms_norm
+from testkit.programs.float_pairs import RIGHT, WRONG, elementwise, over, rms_norm
 
-from aiosearch.equivalence.counterexample import Kind, find_counterexample
+from aiosearch.equivalence.counterexample import CounterexampleKind, find_counterexample
 from aiosearch.tensor import ShapeError, Term, apply, referee, tensor
 
 TYPES = ("f16", "f32", "f64")
@@ -31,7 +31,7 @@ def test_a_wrong_rewrite_is_refuted_on_the_first_draw_and_replays(name: str, dty
     a, b = WRONG[name](dtype)
     found = find_counterexample(a, b, seed=3)
     assert found is not None
-    assert (found.kind, found.distribution, found.seed) == (Kind.VALUE, "normal", 3)
+    assert (found.kind, found.distribution, found.seed) == (CounterexampleKind.VALUE, "normal", 3)
     assert found.replay(a, b)
     assert not found.replay(a, a)
 
@@ -77,7 +77,7 @@ def test_a_rewrite_that_leaves_the_domain_is_refuted(name: str) -> None:
     a, b = elementwise(lambda x: x, DOMAIN[name])
     found = find_counterexample(a, b)
     assert found is not None
-    assert found.kind is Kind.DOMAIN
+    assert found.kind is CounterexampleKind.DOMAIN
     assert np.isfinite(found.expected)
     assert not np.isfinite(found.found)
     assert found.replay(a, b)
@@ -109,7 +109,7 @@ def test_an_overflow_in_half_precision_is_shown_in_half_precision() -> None:
     a, b = elementwise(lambda x: x, lambda x: (x * 30000) * 2 / 60000, dtype="f16")
     found = find_counterexample(a, b)
     assert found is not None
-    assert found.kind is Kind.OVERFLOW
+    assert found.kind is CounterexampleKind.OVERFLOW
     assert np.isinf(found.found)
     assert found.replay(a, b)
     wide = elementwise(lambda x: x, lambda x: (x * 30000) * 2 / 60000, dtype="f32")
@@ -123,7 +123,7 @@ def test_a_difference_where_the_original_is_not_finite_counts_under_strict_only(
     assert find_counterexample(a, b) is None
     found = find_counterexample(a, b, strict=True)
     assert found is not None
-    assert found.kind is Kind.STRICT
+    assert found.kind is CounterexampleKind.STRICT
     assert found.replay(a, b)
 
 

@@ -14,7 +14,7 @@ from aiosearch.equivalence.distributions import (
     draw_inputs,
     special,
 )
-from aiosearch.equivalence.machine import rounded
+from aiosearch.equivalence.rounding.machine import rounded
 from aiosearch.tensor import DType, Program, ShapeError, Size, TensorType, tensor
 from aiosearch.tensor.floats import Array
 

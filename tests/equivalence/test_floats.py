@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from float_pairs import RIGHT, WRONG, elementwise, over, softmax
+from testkit.programs.float_pairs import RIGHT, WRONG, elementwise, over, softmax
 
 from aiosearch.equivalence.distributions import DISTRIBUTIONS, draw_inputs, special
-from aiosearch.equivalence.floats import SLACK, Status, compare_floats, compare_on
-from aiosearch.equivalence.machine import MOST
-from aiosearch.equivalence.sides import Executed
+from aiosearch.equivalence.floats import SLACK, FloatStatus, compare_floats, compare_on
+from aiosearch.equivalence.rounding.machine import MOST
+from aiosearch.equivalence.runnables import ExecutedProgram
 from aiosearch.tensor import DType, Program, ShapeError, Term, apply, literal, tensor
 from aiosearch.tensor.floats import Array
 
@@ -234,7 +234,7 @@ def test_rows_that_are_small_are_compared_at_their_own_size() -> None:
     shift = apply("equal", apply("iota", shape=(4, 1), axis=0, dtype="f32"), literal(3))
     wrong = x * scale + apply("cast", shift, dtype="f32") * 1e-22
     evidence = compare_floats(over(x)(x * scale), over(x)(wrong))
-    assert evidence.trials[0].status is Status.FAILED
+    assert evidence.trials[0].status is FloatStatus.FAILED
     assert evidence.trials[0].index[0] == 3
 
 
@@ -405,12 +405,12 @@ def test_values_that_rounding_decides_are_counted_and_not_compared() -> None:
     zero = (x * 3 - x) - x * 2
     evidence = compare_floats(over(x)(x + zero * 0, zero), over(x)(x, zero * 5))
     trial = evidence.trials[0]
-    assert trial.status is Status.PASSED
+    assert trial.status is FloatStatus.PASSED
     assert trial.undetermined == 64
     assert np.isfinite(trial.original_error)
 
 
-class OneByOne(Executed):
+class OneByOne(ExecutedProgram):
     """Adds up products one after the other, as a kernel with one register would."""
 
     def own(self, inputs: Sequence[Array]) -> list[Array]:
@@ -425,6 +425,10 @@ def test_another_order_of_a_long_sum_is_no_loss(distribution: str) -> None:
     rows = apply("sum", x * y, axes=(1,))
     program = Program("dots", (x, y), (apply("sum", rows, axes=(0,)),))
     found = compare_on(
-        draw_inputs(program, distribution, 0), Executed(program), OneByOne(program), "", False
+        draw_inputs(program, distribution, 0),
+        ExecutedProgram(program),
+        OneByOne(program),
+        "",
+        False,
     )
-    assert found.status is Status.PASSED, found
+    assert found.status is FloatStatus.PASSED, found

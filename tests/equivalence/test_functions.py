@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from float_pairs import RIGHT, WRONG, over
+from testkit.programs.float_pairs import RIGHT, WRONG, over
 
 from aiosearch.equivalence import Status, compare_floats, compare_functions, verify_functions
 from aiosearch.equivalence.distributions import draw
-from aiosearch.equivalence.machine import DOUBLE, OWN, execute, rounded
+from aiosearch.equivalence.rounding.machine import DOUBLE, OWN, execute, rounded
 from aiosearch.tensor import DType, Program, ShapeError, TensorType, apply, tensor
 from aiosearch.tensor.floats import Array
 

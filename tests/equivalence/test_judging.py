@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from random_programs import random_program
+from testkit.programs.random_programs import random_program
 
 from aiosearch.equivalence import Status, verify
-from aiosearch.equivalence.machine import MOST
+from aiosearch.equivalence.rounding.machine import MOST
 from aiosearch.tensor import DType, Program, ShapeError, Term, apply, literal, tensor
 
 X = tensor("X", "f32", (4, 8))

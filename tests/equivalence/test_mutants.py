@@ -7,8 +7,8 @@ import pytest
 from right_programs import Case, cases
 
 from aiosearch.equivalence import Status, verify
-from aiosearch.equivalence.classify import Referee
-from aiosearch.equivalence.counterexample import Kind
+from aiosearch.equivalence.counterexample import CounterexampleKind
+from aiosearch.equivalence.float_referee import FloatReferee
 from aiosearch.tensor import Block, Program, apply, tensor
 from aiosearch.testing.mutants import Change, Mutant, mutants
 
@@ -29,7 +29,7 @@ def sample(case: Case) -> list[Mutant]:
 def test_verdicts_on_mutants(name: str) -> None:
     """None that differs is accepted; none that is equal is refuted, unless floats lose more."""
     case = CASES[name]
-    referee = Referee(case.original)
+    referee = FloatReferee(case.original)
     for mutant in sample(case):
         differs = referee.differs(mutant.program)
         verdict = verify(case.original, mutant.program)
@@ -37,7 +37,7 @@ def test_verdicts_on_mutants(name: str) -> None:
         assert not (differs and verdict.status.accepted), about
         if differs is False and verdict.status is Status.REFUTED:
             shown = verdict.counterexample
-            assert shown is None or shown.kind is not Kind.VALUE, about
+            assert shown is None or shown.kind is not CounterexampleKind.VALUE, about
 
 
 def test_every_change_is_made() -> None:

@@ -3,11 +3,11 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from rewrites import REWRITES
 from right_programs import Case, cases
+from testkit.programs.rewrites import REWRITES
 
 from aiosearch.equivalence import Status, verify
-from aiosearch.equivalence.classify import referee_differs
+from aiosearch.equivalence.float_referee import referee_differs
 
 RIGHT = {rewrite.name: Case(rewrite.name, *rewrite.pair()) for rewrite in REWRITES} | {
     case.name: case for case in cases() if "saved" in case.name

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aiosearch.measure import Allowance, Compiled, JaxExecutor, MockExecutor, Race
-from aiosearch.testing.executors import ACTS, check_executor, executor_suite
+from aiosearch.testing.suites.executors import ACTS, check_executor, executor_suite
 
 
 def real() -> JaxExecutor:

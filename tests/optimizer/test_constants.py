@@ -15,11 +15,11 @@ import pytest
 import pytest_asyncio
 
 from aiosearch.measure import Act, Compiled, Failure, Inputs, MockExecutor
-from aiosearch.measure.drawing import draw
-from aiosearch.optimizer.dropin import Optimized
-from aiosearch.optimizer.optimizing import optimize
-from aiosearch.optimizer.results import Results
-from aiosearch.optimizer.splice import Packed, Spliced
+from aiosearch.measure.draws import draw
+from aiosearch.optimizer.handback.optimized import Optimized
+from aiosearch.optimizer.optimization import optimize
+from aiosearch.optimizer.outcomes.results import Results
+from aiosearch.optimizer.trace import Packed, Spliced
 
 X = jnp.linspace(-1.0, 2.0, 32).reshape(4, 8)
 W, V = jnp.cos(jnp.arange(64.0)).reshape(8, 8), jnp.sin(jnp.arange(64.0)).reshape(8, 8)
@@ -116,7 +116,7 @@ def test_weights_are_laid_out_once_and_the_best_without_that_stays_beside(made: 
     (one,) = made.report.found
     assert one.answer.speedup == pytest.approx(10, rel=0.1)
     assert one.answer.key.constant == (1,)
-    assert one.answer.evidence["packed_bytes"] == W.nbytes
+    assert one.answer.evidence.packed_bytes == W.nbytes
     (array,) = packed(made)
     np.testing.assert_array_equal(array, W.T)
     for text in ("def linear(x, w):", "def linear_pack(w):", "def linear_packed(x, w_packed):"):

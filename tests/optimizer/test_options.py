@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import pytest
 
 from aiosearch import AiosearchError
-from aiosearch.optimizer.decorating import optimized
+from aiosearch.optimizer.decorator import optimized
 from aiosearch.optimizer.errors import OptimizeError
-from aiosearch.optimizer.optimizing import optimize, optimize_sync
-from aiosearch.optimizer.results import Results
+from aiosearch.optimizer.optimization import optimize, optimize_sync
+from aiosearch.optimizer.outcomes.results import Results
 
 A = jnp.linspace(-1.0, 2.0, 4000)
 

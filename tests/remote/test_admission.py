@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from aiosearch.engine.bundles import ROOT
-from aiosearch.engine.reference import Reference
-from aiosearch.engine.wire import Begin, End, Work, decode_for_worker, encode
+from aiosearch.engine.explore.bundles import ROOT
+from aiosearch.engine.wire.messages import AddSubtrees, Begin, End, decode_for_worker, encode
+from aiosearch.engine.wire.reference import ObjectReference
 from aiosearch.remote.admission import RefusalError, admit, meaning
 
-PROBLEM = Reference("aiosearch.workloads.queens", "Queens")
-ORDER = Reference("aiosearch.orders", "DepthFirst")
+PROBLEM = ObjectReference("aiosearch.workloads.queens", "Queens")
+ORDER = ObjectReference("aiosearch.orders", "DepthFirst")
 BEGIN = Begin(1, PROBLEM, ORDER, "defer", False, "")
 
 HEADERS = (lambda n: bytes([0xDC, n >> 8, n & 255]), lambda n: bytes([0xDD, 0, 0, 0, n]))
@@ -35,7 +35,7 @@ def test_what_a_worker_would_understand_is_understood_here(
 
 
 def test_other_messages_are_no_concern_of_this_host() -> None:
-    assert meaning(encode(Work(1, (ROOT,), 0.0, 1))) not in (BEGIN, End(1))
+    assert meaning(encode(AddSubtrees(1, (ROOT,), 0.0, 1))) not in (BEGIN, End(1))
 
 
 @pytest.mark.parametrize("frame", [b"", b"\xc1", b"\x91\x63", b"\x92\x01\x01"])
@@ -47,11 +47,11 @@ def test_what_no_worker_understands_is_passed_on_to_none(frame: bytes) -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"problem": Reference("os", "system")}, "os:system is not installed"),
-        ({"problem": Reference("m", "C", pickled=b"c")}, "code is not accepted"),
-        ({"problem": Reference("m", "C", script="s.py")}, "code is not accepted"),
-        ({"order": Reference("os", "system")}, "the order os:system"),
-        ({"order": Reference("aiosearch.orders", "a.b")}, "the order aiosearch.orders:a.b"),
+        ({"problem": ObjectReference("os", "system")}, "os:system is not installed"),
+        ({"problem": ObjectReference("m", "C", pickled=b"c")}, "code is not accepted"),
+        ({"problem": ObjectReference("m", "C", script="s.py")}, "code is not accepted"),
+        ({"order": ObjectReference("os", "system")}, "the order os:system"),
+        ({"order": ObjectReference("aiosearch.orders", "a.b")}, "the order aiosearch.orders:a.b"),
         ({"exchange": "os:system"}, "os:system is not installed"),
     ],
 )

@@ -12,16 +12,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from machines import Machine, explored, pool, until
-from pairs import PairLink
+from testkit.hosts.in_process_links import PairLink
+from testkit.hosts.in_process_machines import Machine, explored, pool, until
 
 from aiosearch import Limits, Pool, Search
 from aiosearch.events import AnyEvent, Progress, Warned, WorkerLost
 from aiosearch.remote.links import LostError
 from aiosearch.remote.protocol import (
     Farewell,
-    Gone,
-    Here,
+    HostGreeting,
+    ProcessGone,
     Spawn,
     Spawned,
     decode_for_agent,
@@ -263,10 +263,10 @@ class Raw:
         self._link.send(message if isinstance(message, bytes) else encode(message))
 
 
-def _here(**changes: Any) -> Here:
-    from aiosearch.remote.versions import versions
+def _here(**changes: Any) -> HostGreeting:
+    from aiosearch.remote.admission import versions
 
-    here = Here(1, "raw", 1, 0, versions())
+    here = HostGreeting(1, "raw", 1, 0, versions())
     return msgspec.structs.replace(here, **changes)
 
 
@@ -277,7 +277,7 @@ def _here(**changes: Any) -> Here:
         (_here(versions={"python": "3.11"}), "aiosearch is missing there"),
     ],
 )
-async def test_other_versions_are_refused_by_name(here: Here, told: str) -> None:
+async def test_other_versions_are_refused_by_name(here: HostGreeting, told: str) -> None:
     async with pool(1) as (_, listener):
         raw = Raw(listener.connect())
         raw.say(here)
@@ -325,7 +325,7 @@ async def test_a_worker_that_dies_as_it_starts_is_replaced_too() -> None:
         raw.say(_here())
         await until(lambda: _spawned(raw) == [1])
         raw.say(Spawned(1, 4711))
-        raw.say(Gone(1, "signal 9"))
+        raw.say(ProcessGone(1, "signal 9"))
         await until(lambda: _spawned(raw) == [1, 2])
 
 

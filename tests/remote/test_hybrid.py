@@ -9,10 +9,10 @@ import signal
 from typing import Any
 
 import pytest
-from machines import Machine, explored, pool, until
+from testkit.hosts.in_process_machines import Machine, explored, pool, until
 
 from aiosearch import Pool, Search
-from aiosearch.engine.ledger import MOST_DEATHS
+from aiosearch.engine.books.ledger import MOST_DEATHS
 from aiosearch.remote.links import LostError
 from aiosearch.workloads import Lopsided, Superopt
 

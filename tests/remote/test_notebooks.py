@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from machines import Machine, explored, pool
-from pairs import PairListener
+from testkit.hosts.in_process_links import PairListener
+from testkit.hosts.in_process_machines import Machine, explored, pool
 
 from aiosearch.checks import Status, Verdict
-from aiosearch.engine.channel import MAX_FRAME
-from aiosearch.engine.wire import Judged, encode
+from aiosearch.engine.wire.messages import VerdictReplies, encode
+from aiosearch.processes.frames import MAX_FRAME
 from aiosearch.remote.notebooks import PART, Known, Standing, Verdicts
 from aiosearch.workloads import Lopsided, Superopt
 
@@ -107,4 +107,4 @@ async def test_a_machine_that_recalls_verdicts_does_not_ask_the_search(
 
 def test_a_part_of_the_verdicts_fits_a_frame_whatever_they_are() -> None:
     verdicts = tuple((bytes(16), str(max(Status, key=len))) for _ in range(PART))
-    assert len(encode(Judged(1 << 62, verdicts))) < MAX_FRAME
+    assert len(encode(VerdictReplies(1 << 62, verdicts))) < MAX_FRAME

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from aiosearch.superoptimizer.advice import limits_to_raise
-from aiosearch.superoptimizer.problem import Fusion
+from aiosearch.superoptimizer.enumeration.problem import Fusion
 from aiosearch.superoptimizer.space import Space
 from aiosearch.tensor.files import to_json
 from aiosearch.tensor.programs import builtin

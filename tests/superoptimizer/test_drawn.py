@@ -11,18 +11,18 @@ from random import Random
 
 import pytest
 from drawn import MOST_OPERATORS, NAMES, drawn, equal, legal, small
-from drawn_fusing import fused, kernels, operators
-from drawn_kernels import Lowering
-from drawn_moves import moves
-from drawn_regions import Region
-from drawn_schedules import Schedule
-from drawn_structures import structure
-from rewrites import REWRITES, Rewrite
+from testkit.programs.rewrites import REWRITES, Rewrite
+from testkit.random_mugraphs.algebraic_moves import moves
+from testkit.random_mugraphs.custom_kernels import Lowering
+from testkit.random_mugraphs.fusion import fused, kernels, operators
+from testkit.random_mugraphs.kernel_schedules import Schedule
+from testkit.random_mugraphs.regions import Region
+from testkit.random_mugraphs.structure import structure
 
 from aiosearch.tensor import Block, Program, apply, tensor
+from aiosearch.tensor.analysis.substitution import substituted
 from aiosearch.tensor.files import from_json, to_json
 from aiosearch.tensor.programs import builtin
-from aiosearch.tensor.rebuild import substituted
 
 SEARCHED = ("rms_norm", "gated_mlp", "lora", "gqa", "qk_norm", "qk_norm_v", "ntrans", "attention")
 COUNT = 60

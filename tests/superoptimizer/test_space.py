@@ -4,10 +4,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from kernel_graphs import fusion
+from testkit.superoptimizer.kernel_graphs import fusion
 
+from aiosearch.superoptimizer.derive.derivations import Scope
 from aiosearch.superoptimizer.space import RANGES, Space
-from aiosearch.superoptimizer.tables import Zone
 from aiosearch.tensor.operator import OPERATORS
 from aiosearch.tensor.programs import builtin
 
@@ -58,6 +58,6 @@ def test_kernels_have_the_operators_that_the_space_says() -> None:
         step.operator
         for own, steps in zip(tables.classes, tables.steps, strict=True)
         for step in steps
-        if own.zone is Zone.DEVICE
+        if own.zone is Scope.DEVICE
     }
     assert outside <= {"matmul", "store", "rms_norm"}

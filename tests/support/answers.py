@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from aiosearch.optimizer.answers import Answer, Key, Timings
-from aiosearch.optimizer.results import Results
+from aiosearch.optimizer.outcomes.answer import Answer, Key, Timings
+from aiosearch.optimizer.outcomes.evidence import Evidence
+from aiosearch.optimizer.outcomes.results import Results
 
 SOURCE = '''\
 """The trace of a product."""
@@ -43,8 +44,10 @@ def answer(number: int = 0, **changed: Any) -> Answer:
         Timings(9e-4, 8e-4, 9e-5, 1.01),
         faster=True,
         effort="quick",
-        evidence={"ceiling": 0.4},
+        evidence=Evidence(timed_on="normal inputs"),
     )
+    if "evidence" in changed:
+        changed["evidence"] = msgspec.convert(changed["evidence"], Evidence)
     return msgspec.structs.replace(one, **changed)
 
 

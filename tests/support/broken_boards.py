@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from aiosearch_stealing.board import SharedBoard
 from aiosearch_stealing.layout import TAKER
-from aiosearch_stealing.place import Place
+from aiosearch_stealing.place import BoardPlace
 
 from aiosearch.strategies import Command, Plan, Taken
 from aiosearch.strategies.queue import Queue
@@ -33,7 +33,7 @@ class Names(Queue):
 class Odd(SharedBoard):
     """A board whose lives are of its own kind."""
 
-    Life: ClassVar[type[Place]] = Place
+    Life: ClassVar[type[BoardPlace]] = BoardPlace
 
     def exchange(
         self,
@@ -41,14 +41,14 @@ class Odd(SharedBoard):
         owner: int,
         ring: Callable[[], None],
         on_close: Callable[[], None] = lambda: None,
-    ) -> Place:
+    ) -> BoardPlace:
         return self.Life(self, place, owner, ring, on_close)
 
 
 class Wakes(Odd):
     """Takes everybody for busy who has just come."""
 
-    class Life(Place):
+    class Life(BoardPlace):
         @property
         def quiet(self) -> bool:
             return False
@@ -57,7 +57,7 @@ class Wakes(Odd):
 class Stingy(Odd):
     """Never wants an offer."""
 
-    class Life(Place):
+    class Life(BoardPlace):
         def lacking(self, calm: bool) -> int:
             return 0
 
@@ -65,7 +65,7 @@ class Stingy(Odd):
 class Deaf(Odd):
     """Does not tell a giver what is gone."""
 
-    class Life(Place):
+    class Life(BoardPlace):
         def taken(self) -> list[tuple[int, int]]:
             super().taken()
             return []
@@ -74,7 +74,7 @@ class Deaf(Odd):
 class NamesPlaces(Odd):
     """Takes a place for the number of a life."""
 
-    class Life(Place):
+    class Life(BoardPlace):
         def take(self) -> list[Taken]:
             return [Taken(0, one.number, one.blob) for one in super().take()]
 
@@ -82,7 +82,7 @@ class NamesPlaces(Odd):
 class Grasps(Odd):
     """Regains what others have taken as well."""
 
-    class Life(Place):
+    class Life(BoardPlace):
         def regain(self) -> list[int]:
             offered = list(self._slots)
             super().regain()
@@ -92,7 +92,7 @@ class Grasps(Odd):
 class Cuts(Odd):
     """Passes only the beginning of a large offer on."""
 
-    class Life(Place):
+    class Life(BoardPlace):
         def offer(self, number: int, blob: bytes, weight: float) -> None:
             super().offer(number, blob[:50], weight)
 
@@ -100,7 +100,7 @@ class Cuts(Odd):
 class Boasts(Odd):
     """Tells of costs that are lower than they are."""
 
-    class Life(Place):
+    class Life(BoardPlace):
         def improve(self, cost: float) -> None:
             super().improve(cost - 1.0)
 
@@ -133,5 +133,5 @@ class CannotBeJoined(SharedBoard):
     """Cannot be opened by others."""
 
     @classmethod
-    def join(cls, path: str, place: int, owner: int, ring: Callable[[], None]) -> Place:
+    def join(cls, path: str, place: int, owner: int, ring: Callable[[], None]) -> BoardPlace:
         raise PermissionError("not for you")

@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from aiosearch.codegen.native.compiling import compiled, compiled_handler
-from aiosearch.codegen.native.guarded import try_out
-from aiosearch.codegen.native.loading import load
+from aiosearch.codegen.native.compiler import compile_handler, compile_program, load
+from aiosearch.codegen.native.guarded_run import run_guarded
+from aiosearch.codegen.native.kernel_program import KernelProgram
 from aiosearch.codegen.native.machine import host
-from aiosearch.codegen.native.native import Native
 
 
-def ends(programs: Sequence[Native]) -> list[str]:
+def ends(programs: Sequence[KernelProgram]) -> list[str]:
     """Of what signal each died that was tried out, or nothing where it passed."""
     ended = subprocess.run(
         [sys.executable, __file__],
@@ -30,12 +29,12 @@ def ends(programs: Sequence[Native]) -> list[str]:
 
 
 def main() -> Iterator[str]:
-    programs = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=list[Native])
+    programs = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=list[KernelProgram])
     for native in programs:
-        library = load(native, compiled(native, host()), compiled_handler(host()))
+        library = load(native, compile_program(native, host()), compile_handler(host()))
         child = os.fork()
         if not child:
-            try_out(native, library)
+            run_guarded(native, library)
             os._exit(0)
         status = os.waitpid(child, 0)[1]
         yield signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else ""

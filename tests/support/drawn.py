@@ -18,13 +18,13 @@ from random import Random
 from typing import TypeAlias
 
 import numpy as np
-from drawn_blindly import grown
-from drawn_fusing import MOST_OUTPUTS, fused, kernels, operators
-from drawn_layouts import relaid
-from drawn_mistakes import mistaken
-from drawn_moves import moved, plain
-from drawn_operators import BINARY, UNARY, sizes
-from drawn_structures import structure
+from testkit.random_mugraphs.algebraic_moves import moved, plain
+from testkit.random_mugraphs.fusion import MOST_OUTPUTS, fused, kernels, operators
+from testkit.random_mugraphs.layouts import relaid
+from testkit.random_mugraphs.mistakes import mistaken
+from testkit.random_mugraphs.operators import BINARY, UNARY, sizes
+from testkit.random_mugraphs.structure import structure
+from testkit.random_mugraphs.unguided import grown
 
 from aiosearch.tensor import Floats, Program, evaluate
 from aiosearch.tensor.files import to_json

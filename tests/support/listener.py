@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from aiosearch.engine.bell import Bell
-from aiosearch.engine.channel import Channel
+from aiosearch.engine.worker.bell import Bell
+from aiosearch.processes.frames import Channel
 
 
 class Listener:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import mmap
 
 import numpy as np
-from refereed import assert_right
-from running import program
+from testkit.kernels.error_bounds import assert_right
+from testkit.kernels.native_run import program
 
-from aiosearch.codegen.fusing import fused
-from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.native.machine import host
+from aiosearch.codegen.passes.kernel_fusion import fuse_kernels
 from aiosearch.tensor import DType, apply, tensor
 
 _GAP = 6 << 30
@@ -20,7 +20,7 @@ _GAP = 6 << 30
 def main() -> None:
     """Runs a kernel, once before and once after no room is left for its code near constants."""
     x, y = tensor("X", DType.F64, (9, 21)), tensor("Y", DType.F64, (21, 35))
-    module = fused(lower(program(apply("tanh", x @ y))))
+    module = fuse_kernels(lower(program(apply("tanh", x @ y))))
     assert_right(module, machines=[host()])
     held = _riddled()
     assert_right(module, machines=[host()])

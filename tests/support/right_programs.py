@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rewrites import REWRITES, SQUARE, small
+from testkit.programs.rewrites import REWRITES, SQUARE, small
 
-from aiosearch.equivalence.classify import Referee
+from aiosearch.equivalence.float_referee import FloatReferee
 from aiosearch.tensor import Program
-from aiosearch.tensor.generalise import generalise
-from aiosearch.tensor.mirage import MirageGraph, load_mugraphs
-from aiosearch.tensor.pairing import pairs
+from aiosearch.tensor.analysis.generalise import generalise
+from aiosearch.tensor.mirage import MirageGraph, load_mugraphs, pairs
 from aiosearch.tensor.programs import BUILTINS, builtin
 
 GRAPHS = Path(__file__).parents[1] / "data" / "mirage"
@@ -54,6 +53,6 @@ def _saved(graph: MirageGraph, name: str) -> tuple[Program, Program]:
     """A saved graph and its program at a small shape, in the order of inputs that fits."""
     for pair in pairs(graph, BUILTINS[name]):
         original, right = generalise([pair.reference, pair.graph]).reduced()
-        if Referee(original).differs(right) is False:
+        if FloatReferee(original).differs(right) is False:
             return original, right
     raise ValueError(f"graph {graph.number} is no {name}")

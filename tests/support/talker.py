@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiosearch.engine.channel import enter_child
+from aiosearch.processes.frames import enter_child
 
 if __name__ == "__main__":
     channel, (count, size) = enter_child()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from aiosearch.engine.channel import enter_child
+from aiosearch.processes.frames import enter_child
 
 IMPORTED_BY = os.getpid()
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from random_programs import random_program
+from testkit.programs.random_programs import random_program
 
 from aiosearch.tensor import Block, Program, Size, Term, apply, read, tensor, write
-from aiosearch.tensor.cost import Cost, cost
-from aiosearch.tensor.generalise import generalise
+from aiosearch.tensor.analysis.cost import Cost, cost
+from aiosearch.tensor.analysis.generalise import generalise
 from aiosearch.tensor.programs import builtin
 
 X = tensor("X", "f32", (4, 6))

@@ -9,11 +9,11 @@ from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
-from random_programs import random_program
+from testkit.programs.random_programs import random_program
 
 from aiosearch.tensor import Program, apply, tensor
 from aiosearch.tensor.drawing import draw
-from aiosearch.tensor.layers import GAP_X, Edge, arrange
+from aiosearch.tensor.drawings.layered_layout import GAP_X, Edge, arrange
 from aiosearch.tensor.text import parse
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from random_programs import random_program
+from testkit.programs.random_programs import random_program
 
 from aiosearch.tensor import (
     Block,

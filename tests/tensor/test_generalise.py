@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from random_programs import random_program
+from testkit.programs.random_programs import random_program
 
 from aiosearch.tensor import (
     Block,
@@ -18,7 +18,7 @@ from aiosearch.tensor import (
     referee,
     tensor,
 )
-from aiosearch.tensor.generalise import generalise, literal_sizes
+from aiosearch.tensor.analysis.generalise import generalise, literal_sizes
 from aiosearch.tensor.programs import BUILTINS, builtin
 
 

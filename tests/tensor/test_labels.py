@@ -3,11 +3,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from random_programs import random_program
+from testkit.programs.random_programs import random_program
 
 from aiosearch.tensor import Block, LabelError, Program, Term, apply, evaluate, tensor
-from aiosearch.tensor.axes import Labelled, new_axis
-from aiosearch.tensor.labels import Labels, check_labels, explain_labels, labels_of
+from aiosearch.tensor.labels import (
+    Labelled,
+    Labels,
+    check_labels,
+    explain_labels,
+    labels_of,
+    new_axis,
+)
 from aiosearch.tensor.programs import BUILTINS, builtin
 
 X = tensor("X", "f32", (4, 6), ("row", "feature"))

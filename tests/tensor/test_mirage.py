@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import saved_graphs
+import testkit.programs.saved_graphs as saved_graphs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from saved_graphs import Record, Saved
+from testkit.programs.saved_graphs import Record, Saved
 
 from aiosearch.tensor import FormatError, ShapeError, UnknownOperator, apply, tensor
-from aiosearch.tensor.evaluate import evaluate
+from aiosearch.tensor.evaluation.evaluate import evaluate
 from aiosearch.tensor.files import from_json, to_json
 from aiosearch.tensor.floats import Floats
-from aiosearch.tensor.mirage import MirageGraph, load_mugraphs, read_mugraph
-from aiosearch.tensor.pairing import Pair, pairs
+from aiosearch.tensor.mirage import InputPairing, MirageGraph, load_mugraphs, pairs, read_mugraph
 from aiosearch.tensor.programs import BUILTINS
 from aiosearch.tensor.referee import run
 from aiosearch.tensor.text import parse, write
@@ -46,7 +45,7 @@ def refusal(data: bytes) -> FormatError:
     return error
 
 
-def same(pair: Pair) -> bool:
+def same(pair: InputPairing) -> bool:
     draw, programs = np.random.default_rng(0), (pair.reference, pair.graph)
     inputs = [draw.standard_normal(x.shape) for x in pair.reference.inputs]
     left, right = (evaluate(program, Floats(np.float64), inputs) for program in programs)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from random_programs import MOST_ELEMENTS, random_program
+from testkit.programs.random_programs import MOST_ELEMENTS, random_program
 
 from aiosearch.tensor import ACCUMULATORS, OPERATORS, Floats, Program, evaluate, referee
 from aiosearch.tensor.files import from_json, to_json

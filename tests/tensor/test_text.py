@@ -7,7 +7,7 @@ from fractions import Fraction
 from random import Random
 
 import pytest
-from random_programs import random_program
+from testkit.programs.random_programs import random_program
 
 from aiosearch.tensor import (
     OPERATORS,
@@ -23,8 +23,8 @@ from aiosearch.tensor import (
     tensor,
 )
 from aiosearch.tensor import write as write_tile
-from aiosearch.tensor.notation import parse_number, parse_size
-from aiosearch.tensor.printing import number_text, size_text
+from aiosearch.tensor.syntax.literals import parse_number, parse_size
+from aiosearch.tensor.syntax.printer import number_text, size_text
 from aiosearch.tensor.text import parse, write
 
 X = tensor("X", "f16", (16, 4096), ("row", "feature"))

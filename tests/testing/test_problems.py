@@ -9,10 +9,20 @@ from typing import Any
 
 import pytest
 
-from aiosearch.engine.reference import refer, resolve
+from aiosearch.engine.wire.reference import refer, resolve
 from aiosearch.testing import expected
-from aiosearch.testing.obstacles import Awaited, Failing, Obliged, Pruned, Slow
-from aiosearch.testing.problems import Balanced, Grid, Knapsack, Random, Spine
+from aiosearch.testing.problems import (
+    Awaited,
+    Balanced,
+    Failing,
+    Grid,
+    Knapsack,
+    Obliged,
+    Pruned,
+    Random,
+    Slow,
+    Spine,
+)
 
 ALL = [
     Balanced(), Random(), Spine(), Grid(), Knapsack(),
@@ -74,7 +84,7 @@ def test_what_is_pruned_is_missing_with_all_below() -> None:
 
 def test_importing_it_all_needs_neither_pytest_nor_a_solver() -> None:
     code = (
-        "import sys, aiosearch.testing, aiosearch.testing.problems, aiosearch.testing.obstacles;"
+        "import sys, aiosearch.testing, aiosearch.testing.problems, aiosearch.testing.problems;"
         "print(*({'pytest', 'z3', 'jax', 'hypothesis'} & set(sys.modules)))"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "\n"

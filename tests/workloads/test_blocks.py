@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import z3
 
+from aiosearch.lab.recording.format import NodeKind
 from aiosearch.recording import load, record
-from aiosearch.recording.format import Kind
-from aiosearch.workloads import RUNGS, Blocks, residues
-from aiosearch.workloads.blocks import Prefix
-from aiosearch.workloads.parts import axioms, declarations, is_part
-from aiosearch.workloads.tiles import TASKS
+from aiosearch.workloads import RUNGS, Blocks
+from aiosearch.workloads.blocks import BlockPrefix
+from aiosearch.workloads.mirage import residues
+from aiosearch.workloads.mirage.abstract_terms import axioms, declarations, is_part
+from aiosearch.workloads.mirage.tasks import TASKS
 
 Walk = Callable[[Any], Iterator[Any]]
 NORM = TASKS["rms-norm"]
@@ -98,21 +99,21 @@ def test_a_solution_computes_the_target_and_is_not_extended() -> None:
     """The norm is taken after the product, and z3 lets every prefix of that live."""
     problem = Blocks("rms-norm", 5, 1)
     code = bytes((8, 0, 0, 0, 0, 1, 6, 3, 3, 5, 4, 2))
-    (found,) = problem.solutions(Prefix(0, code))
+    (found,) = problem.solutions(BlockPrefix(0, code))
     assert found.text == "t1 = gather-rms X; t2 = matmul X W; t3 = gather t2; t4 = div t3 t1"
-    assert problem.expand(Prefix(0, code)) == ()
+    assert problem.expand(BlockPrefix(0, code)) == ()
     for end in range(3, len(code) + 1, 3):
-        question = problem.obligation(Prefix(0, code[:end]))
+        question = problem.obligation(BlockPrefix(0, code[:end]))
         assert question is not None
         assert part(question.key.decode())
-        assert bool(problem.solutions(Prefix(0, code[:end]))) == (end == len(code))
+        assert bool(problem.solutions(BlockPrefix(0, code[:end]))) == (end == len(code))
 
 
 def test_only_operators_are_asked_about() -> None:
     problem = Blocks()
     assert problem.obligation(problem.root()) is None
     assert all(problem.obligation(node) is None for node in problem.expand(problem.root()))
-    question = problem.obligation(Prefix(0, bytes((1, 0, 0))))
+    question = problem.obligation(BlockPrefix(0, bytes((1, 0, 0))))
     assert question is not None
     assert (question.key, question.axioms) == (b"(exp X)", "rms-norm")
 
@@ -133,7 +134,7 @@ def test_the_lightest_rung_has_the_stated_counts(tmp_path: Any) -> None:
     footer = record(rung.problem, tmp_path / "a.tree", unknown_lives=rung.on_unknown != "drop")
     recorded = load(tmp_path / "a.tree")
     kinds = [kind & 3 for kind in recorded._kinds]
-    goals = sum(kind in (Kind.ALIVE, Kind.REFUTED) for kind in kinds)
+    goals = sum(kind in (NodeKind.ALIVE, NodeKind.REFUTED) for kind in kinds)
     solutions = sum(kind > 3 for kind in recorded._kinds)
     assert (len(kinds), goals) == (rung.nodes, rung.goals)
     assert (footer.questions, solutions) == (rung.checks, rung.solutions)

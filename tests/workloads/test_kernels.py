@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from aiosearch import Search
 from aiosearch.workloads.kernels import Kernels, Stage
-from aiosearch.workloads.kernelwise import BLOCK, KERNELS, Step, tensors_of
-from aiosearch.workloads.tiles import TASKS
+from aiosearch.workloads.mirage.kernel_operators import BLOCK, KERNELS, KernelStep, tensors_of
+from aiosearch.workloads.mirage.tasks import TASKS
 
 Walk = Callable[[Any], Iterator[Any]]
 RMS_IN_ONE = bytes((8, 0, 0, 0, 0, 1, 6, 3, 3, 5, 4, 2))
@@ -49,8 +49,8 @@ def may_end(problem: Kernels, node: Stage) -> bool:
     return any(each.opened is None for each in problem.expand(node))
 
 
-def step(name: str, *inputs: int) -> Step:
-    return Step([kernel for kernel, _, _ in KERNELS].index(name), bytes(inputs))
+def step(name: str, *inputs: int) -> KernelStep:
+    return KernelStep([kernel for kernel, _, _ in KERNELS].index(name), bytes(inputs))
 
 
 def test_one_block_that_computes_all_is_a_solution_and_is_not_extended() -> None:

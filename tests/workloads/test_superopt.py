@@ -11,14 +11,14 @@ import pytest
 import z3
 
 from aiosearch.workloads import RUNGS, TASKS, Superopt
-from aiosearch.workloads.bitvec import OPERATORS
-from aiosearch.workloads.programs import Instruction, Program, read_program
+from aiosearch.workloads.bitvectors.instructions import OPERATORS
+from aiosearch.workloads.bitvectors.programs import Instruction, StraightLineProgram, read_program
 
 Proving = Callable[[Superopt], Any]
 Walk = Callable[[Any], Iterator[Any]]
 
 
-def every_program(task: str, length: int) -> Iterator[Program]:
+def every_program(task: str, length: int) -> Iterator[StraightLineProgram]:
     """All programs of a length, without any of the rules that leave some out."""
     inputs, constants = TASKS[task].inputs, TASKS[task].program(8).constants
     given = len(inputs) + len(constants)
@@ -31,10 +31,10 @@ def every_program(task: str, length: int) -> Iterator[Program]:
         for done in range(length)
     ]
     for code in product(*steps):
-        yield Program(inputs, constants, code)
+        yield StraightLineProgram(inputs, constants, code)
 
 
-def right(program: Program, task: str) -> bool:
+def right(program: StraightLineProgram, task: str) -> bool:
     """Whether a program of one input is right on all 256 bytes."""
     reference = TASKS[task].program(8)
     return all(program.run(8, (x,)) == reference.run(8, (x,)) for x in range(256))

@@ -1,6 +1,7 @@
-"""What is free in how a kernel runs on a processor: its tiles, its registers, its layouts.
+"""A CPU schedule: tiles, registers, layouts and order of one kernel.
 
-A schedule never changes what is computed, only in which order. `choices` lists those worth a trial.
+A schedule never changes what is computed, only in which order and in which layout. `space.choices`
+lists those worth a trial; `docs/why/kernels.md` lists what each field may be.
 """
 
 from __future__ import annotations
@@ -8,69 +9,88 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..ir import Index, Kernel, alone, indices
-from .packed import Layout
-from .shape import Wishes
+from ..ir import LoopIndex, TileKernel, indices, single_index
+from .packing import PackedLayout
+from .register_layout import RegisterRequest
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """For one kernel."""
+    """How one kernel runs. The default is one block without packing, copies or a serial loop.
+
+    Example: `Schedule({"j": 512, "k": 128}, "k", RegisterRequest(8, 2))` cuts j into blocks of 512,
+    loops over k in tiles of 128 and holds 8 rows by 2 vectors of accumulators in registers.
+    """
 
     tiles: Mapping[str, int] = field(default_factory=dict)
-    """Of indices, by name; what is not named is not cut."""
+    """Tile sizes by index name; an index without one is not cut."""
     serial: str | None = None
-    """The index along which a block goes tile by tile, and keeps what is folded over it."""
-    wishes: Wishes = field(default_factory=Wishes)
-    layouts: Mapping[str, Layout] = field(default_factory=dict)
-    """Of inputs, by name, that were laid out beforehand."""
+    """The index along which a block loops tile by tile, keeping accumulators between tiles."""
+    registers: RegisterRequest = field(default_factory=RegisterRequest)
+    """The register tile and prefetch of stages that reduce."""
+    layouts: Mapping[str, PackedLayout] = field(default_factory=dict)
+    """Packed layouts of inputs that are packed before the kernel is called, by name."""
     staged: tuple[str, ...] = ()
-    """Inputs of which a block copies its tile, so that rows lie close together."""
-    turned: Mapping[str, Layout] = field(default_factory=dict)
-    """Of inputs, by name, whose rows are laid side by side before the kernel begins."""
-    panels: Mapping[str, Layout] = field(default_factory=dict)
-    """Of inputs, by name, whose tiles a block lays out for itself."""
+    """Inputs whose tile each block copies, so that its rows are contiguous."""
+    transposed: Mapping[str, PackedLayout] = field(default_factory=dict)
+    """Layouts of inputs that a kernel of its own transposes first, by name; see
+    `prepare.transpose_kernels`."""
+    panels: Mapping[str, PackedLayout] = field(default_factory=dict)
+    """Packed layouts of inputs whose tile each block packs, by name."""
     fastest: str | None = None
-    """The index along which blocks follow each other first; the last one where nothing is said."""
+    """The index along which consecutive blocks follow each other; the last parallel one if
+    `None`."""
     keeps: bool = False
-    """Whether a block keeps what it needs again, where it goes along the index more than once."""
+    """Whether a block keeps tiles that later passes along the serial index read, rather than
+    computing them again."""
     width: int = 0
-    """Bytes of a vector; 0 for the widest that the processor has."""
+    """Bytes of a vector; 0 for the widest that the machine has."""
     wide: bool = False
-    """Whether copies of halves, and what a block makes for products of them, are f32."""
+    """Whether copies of 16-bit floats, and tiles of them that feed products, are stored as f32."""
 
-    def tile(self, index: Index) -> int:
+    def tile(self, index: LoopIndex) -> int:
+        """The tile size along an index, between 1 and its size."""
         return max(1, min(self.tiles.get(index.name, index.size), index.size))
 
     def lanes(self, widest: int, size: int = 4) -> int:
-        """How many elements of so many bytes a vector holds, where the widest ones are so wide."""
+        """Elements of `size` bytes that a vector holds, on a machine whose widest vectors have
+        `widest` bytes."""
         return (self.width or widest) // size
 
-    def count(self, index: Index) -> int:
+    def count(self, index: LoopIndex) -> int:
         """Into how many tiles an index is cut."""
         return -(-index.size // self.tile(index))
 
 
-def blocked(kernel: Kernel) -> tuple[Index, ...]:
-    """What can be cut into blocks that run side by side: free in outputs, folded nowhere."""
-    folded = {one for stage in kernel.stages for one in stage.folded}
+def blocked(kernel: TileKernel) -> tuple[LoopIndex, ...]:
+    """The parallel indices: free in some output, reduced by no stage, and cuttable."""
+    # An index that one stage leaves free and another reduces, as that of a softmax, has to stay
+    # within a block.
+    folded = {index for stage in kernel.stages for index in stage.folded}
     outputs = [stage for stage in kernel.stages if stage.target in kernel.outputs]
-    found = dict.fromkeys(one for stage in outputs for one in stage.free)
-    return tuple(one for one in found if one not in folded and _cuttable(kernel, one))
+    candidates = dict.fromkeys(index for stage in outputs for index in stage.free)
+    return tuple(index for index in candidates if index not in folded and _cuttable(kernel, index))
 
 
-def serial(kernel: Kernel) -> tuple[Index, ...]:
-    """What a block can go along tile by tile: folded somewhere."""
-    found = dict.fromkeys(one for stage in kernel.stages for one in stage.folded)
-    return tuple(one for one in found if _cuttable(kernel, one))
+def serial(kernel: TileKernel) -> tuple[LoopIndex, ...]:
+    """The indices along which a block may loop tile by tile: reduced by some stage, and
+    cuttable."""
+    candidates = dict.fromkeys(index for stage in kernel.stages for index in stage.folded)
+    return tuple(index for index in candidates if _cuttable(kernel, index))
 
 
-def _cuttable(kernel: Kernel, index: Index) -> bool:
-    """Whether what a tile needs of other stages is their tile: places are read as they are."""
-    made = {stage.target: stage.at for stage in kernel.stages}
+def _cuttable(kernel: TileKernel, index: LoopIndex) -> bool:
+    """Whether a tile of each stage needs only the same tile of the stages that it reads.
+
+    A stage that reads `t0[i - 1]` or `t0[i // 2]` needs elements of other tiles of i, which may not
+    be computed yet.
+    """
+    positions = {stage.target: stage.at for stage in kernel.stages}
     for stage in kernel.stages:
         for load in stage.loads:
-            for own, read in zip(made.get(load.buffer, ()), load.at, strict=False):
-                if index in set(indices(own)) and (own != read or alone(own) is None):
+            for written, read in zip(positions.get(load.buffer, ()), load.at, strict=False):
+                if index in set(indices(written)) and (
+                    written != read or single_index(written) is None
+                ):
                     return False
     return True

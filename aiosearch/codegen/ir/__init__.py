@@ -2,7 +2,7 @@
 
 A norm and the matrix product behind it are two kernels, which are printed as they are meant:
 
->>> from aiosearch.codegen.lowering import lower
+>>> from aiosearch.codegen.lower.lowering import lower
 >>> from aiosearch.tensor.programs import builtin
 >>> norm, product = lower(builtin("rms_norm", "f32", row=8, feature=64, column=32)).kernels
 >>> print(norm)
@@ -34,57 +34,57 @@ tiling (`codegen.pallas`).
 
 from .expressions import (
     Apply,
+    BoundedValue,
     Buffer,
+    BufferLoad,
     Constant,
-    Count,
     Expression,
-    Load,
     Operation,
+    PositionValue,
     Round,
-    Within,
     places,
-    used,
+    used_indices,
     walk,
 )
-from .kernels import Fold, Kernel, Module, Stage
+from .kernels import KernelStage, Module, ReductionKind, TileKernel
 from .positions import (
     Affine,
-    Index,
+    LoopIndex,
     Mixed,
     Position,
     Quotient,
     Remainder,
     affine,
-    alone,
     index,
     indices,
+    single_index,
 )
 
 __all__ = [
     "Affine",
     "Apply",
+    "BoundedValue",
     "Buffer",
+    "BufferLoad",
     "Constant",
-    "Count",
     "Expression",
-    "Fold",
-    "Index",
-    "Kernel",
-    "Load",
+    "KernelStage",
+    "LoopIndex",
     "Mixed",
     "Module",
     "Operation",
     "Position",
+    "PositionValue",
     "Quotient",
+    "ReductionKind",
     "Remainder",
     "Round",
-    "Stage",
-    "Within",
+    "TileKernel",
     "affine",
-    "alone",
     "index",
     "indices",
     "places",
-    "used",
+    "single_index",
+    "used_indices",
     "walk",
 ]

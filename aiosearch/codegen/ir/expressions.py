@@ -1,4 +1,8 @@
-"""What an element is: a number, another buffer's element, a function of values."""
+"""Expressions: what an element is, a number, another buffer's element, a function of values.
+
+`Apply(Operation.MULTIPLY, (BufferLoad(X, (i, k)), BufferLoad(W, (k, j))))` prints as `multiply(X[i,
+k], W[k, j])`.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,14 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from ...tensor.types import DType
-from .positions import Affine, Index, Position, indices
+from .positions import Affine, LoopIndex, Position, indices
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """An array in row-major order: of the kernel's caller, or only for as long as it runs."""
+    """An array in row-major order: of the kernel's caller, or scratch that lasts as long as the
+    kernel runs. It prints as `t0: f32[8, 64]`.
+    """
 
     name: str
     dtype: DType
@@ -34,8 +40,8 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """A position, as a value."""
+class PositionValue:
+    """A position, as a value: `value(8i + j)`."""
 
     position: Position
 
@@ -44,15 +50,15 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """An element of a buffer, as a value of the buffer's type widened to the working type."""
+class BufferLoad:
+    """An element of `buffer`, as a value of its type widened to the working type: `X[i, j]`."""
 
     buffer: Buffer
     at: tuple[Position, ...]
 
     @property
     def moving(self) -> tuple[int, ...]:
-        """The axes along which it moves; of the others it reads the first place alone."""
+        """The axes along which `at` moves; of the others the load reads the first place alone."""
         return tuple(axis for axis, position in enumerate(self.at) if position != Affine())
 
     def __str__(self) -> str:
@@ -61,7 +67,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A scalar function of values."""
+    """A scalar function of values: `add(X[i], 1)`."""
 
     operation: Operation
     arguments: tuple[Expression, ...]
@@ -72,7 +78,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A value rounded to an element type, and widened again: to a half type, to whole numbers."""
+    """`value` rounded to `dtype`, and widened again: to a half type, or to whole numbers."""
 
     value: Expression
     dtype: DType
@@ -82,14 +88,14 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
-    """A value where every position is inside its limits, and another one elsewhere.
+class BoundedValue:
+    """`value` where every position is inside its limits, and `otherwise` elsewhere.
 
     Each is computed only where it counts: what it loads may lie outside of its buffer elsewhere.
     """
 
     limits: tuple[tuple[Position, int, int], ...]
-    """Positions, each with the first place inside and the first one behind."""
+    """Positions, each with the first place inside and the first place behind."""
     value: Expression
     otherwise: Expression
 
@@ -98,18 +104,18 @@ class Within:
         return f"({self.value} if {inside} else {self.otherwise})"
 
 
-Expression: TypeAlias = Constant | Count | Load | Apply | Round | Within
+Expression: TypeAlias = Constant | PositionValue | BufferLoad | Apply | Round | BoundedValue
 
 
 class Operation(StrEnum):
-    """The scalar functions. Truth values are one and zero."""
+    """The scalar functions; truth values are one and zero."""
 
     ADD = "add"
     SUBTRACT = "subtract"
     MULTIPLY = "multiply"
     DIVIDE = "divide"
     MAXIMUM = "maximum"
-    """Not a number where an operand is none, like jax's."""
+    """NaN where an operand is NaN, like jax's."""
     MINIMUM = "minimum"
     NEGATIVE = "negative"
     ABSOLUTE = "absolute"
@@ -132,11 +138,13 @@ class Operation(StrEnum):
     EQUAL = "equal"
     NOT_EQUAL = "not_equal"
     SELECT = "select"
-    """The second where the first is not zero, else the third."""
+    """The second operand where the first is not zero, else the third."""
 
 
 def walk(value: Expression) -> Iterator[Expression]:
-    """An expression and all in it, operands after what takes them; shared ones as often as met."""
+    """`value` and all expressions in it, operands after what takes them; a shared one as often as
+    it is met.
+    """
     yield value
     match value:
         case Apply():
@@ -144,24 +152,24 @@ def walk(value: Expression) -> Iterator[Expression]:
                 yield from walk(argument)
         case Round():
             yield from walk(value.value)
-        case Within():
+        case BoundedValue():
             yield from walk(value.value)
             yield from walk(value.otherwise)
 
 
 def places(value: Expression) -> Iterator[Position]:
-    """Every position in an expression."""
-    for one in walk(value):
-        match one:
-            case Count():
-                yield one.position
-            case Load():
-                yield from one.at
-            case Within():
-                yield from (at for at, _, _ in one.limits)
+    """Every position in the expression `value`."""
+    for part in walk(value):
+        match part:
+            case PositionValue():
+                yield part.position
+            case BufferLoad():
+                yield from part.at
+            case BoundedValue():
+                yield from (at for at, _, _ in part.limits)
 
 
-def used(value: Expression) -> Iterator[Index]:
-    """The indices that a value depends on; some more than once."""
+def used_indices(value: Expression) -> Iterator[LoopIndex]:
+    """The indices that `value` depends on; some more than once."""
     for place in places(value):
         yield from indices(place)

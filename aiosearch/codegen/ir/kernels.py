@@ -1,4 +1,7 @@
-"""What is computed together: stages that fill buffers, kernels of stages, modules of kernels."""
+"""What is computed together: stages that fill buffers, kernels of stages, modules of kernels.
+
+A `Module` is what `lower` returns; `str` of it is the text that `aiosearch explain` prints.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ...tensor.types import DType
-from .expressions import Buffer, Expression, Load, Operation, walk
-from .positions import Index, Position, indices
+from .expressions import Buffer, BufferLoad, Expression, Operation, walk
+from .positions import LoopIndex, Position, indices
 
 _WIDER = {DType.BF16: DType.F32, DType.F16: DType.F32, DType.BOOL: DType.I32}
+"""Types that are too narrow to add up in, each with the type that is used instead."""
 
 
-class Fold(StrEnum):
-    """How what is computed for many indices becomes one element."""
+class ReductionKind(StrEnum):
+    """How the values of many indices become one element."""
 
     NONE = "none"
     SUM = "sum"
@@ -22,52 +26,58 @@ class Fold(StrEnum):
 
     @property
     def operation(self) -> Operation:
-        """What makes one of two, of a fold that is one."""
-        return {Fold.SUM: Operation.ADD, Fold.MAX: Operation.MAXIMUM}[self]
+        """The operation that combines two values of a reduction: `ADD` of a `SUM`."""
+        return {ReductionKind.SUM: Operation.ADD, ReductionKind.MAX: Operation.MAXIMUM}[self]
 
     @property
     def neutral(self) -> float:
-        """What a fold over nothing comes to, in floats."""
-        return {Fold.SUM: 0.0, Fold.MAX: -math.inf}[self]
+        """The result of a reduction over nothing, as a float: minus infinity of a `MAX`."""
+        return {ReductionKind.SUM: 0.0, ReductionKind.MAX: -math.inf}[self]
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class KernelStage:
     """Fills a buffer: `target[at] = fold of value over folded`, for all of the other indices.
 
-    The places `at` of different indices differ, and cover the buffer.
+    The positions `at` of different index values differ, and cover the buffer.
     """
 
     target: Buffer
     at: tuple[Position, ...]
     value: Expression
-    folded: tuple[Index, ...] = ()
-    fold: Fold = Fold.NONE
+    folded: tuple[LoopIndex, ...] = ()
+    fold: ReductionKind = ReductionKind.NONE
 
     @property
-    def free(self) -> tuple[Index, ...]:
-        """The indices of the places, in the order of the axes."""
-        return tuple(dict.fromkeys(one for at in self.at for one in indices(at)))
+    def free(self) -> tuple[LoopIndex, ...]:
+        """The indices of `at`, in the order of the axes."""
+        return tuple(dict.fromkeys(loop_index for at in self.at for loop_index in indices(at)))
 
     @property
-    def indices(self) -> tuple[Index, ...]:
-        """All that it runs along: the free ones, and then those that it folds over."""
+    def indices(self) -> tuple[LoopIndex, ...]:
+        """All indices that the stage runs along: the `free` ones, and then those that it reduces
+        over.
+        """
         return (*self.free, *self.folded)
 
     @property
     def accumulated(self) -> DType:
-        """The type in which it is folded: half types and truths are too narrow for many of them."""
+        """The type in which it is reduced, f32 for a `target` of f16: half types and truth values
+        are too narrow for many summands.
+        """
         return _WIDER.get(self.target.dtype, self.target.dtype)
 
     @property
     def work(self) -> int:
-        """For how many elements the value is computed."""
-        return math.prod(one.size for one in self.indices)
+        """For how many index values `value` is computed."""
+        return math.prod(loop_index.size for loop_index in self.indices)
 
     @property
-    def loads(self) -> tuple[Load, ...]:
-        """Each different one, in the order of the expression."""
-        return tuple(dict.fromkeys(one for one in walk(self.value) if isinstance(one, Load)))
+    def loads(self) -> tuple[BufferLoad, ...]:
+        """Each different load, in the order of the expression."""
+        return tuple(
+            dict.fromkeys(part for part in walk(self.value) if isinstance(part, BufferLoad))
+        )
 
     def __str__(self) -> str:
         places = ", ".join(map(str, self.at))
@@ -83,26 +93,28 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
-    """Stages that run in one launch, operands first. What they fill and is no output is scratch."""
+class TileKernel:
+    """Stages that run in one launch, operands first; a buffer that they fill and that is not in
+    `outputs` is scratch.
+    """
 
     name: str
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[KernelStage, ...]
 
     @property
-    def indices(self) -> tuple[Index, ...]:
-        """All of them, the free ones of the last stages first."""
-        found: dict[Index, None] = {}
+    def indices(self) -> tuple[LoopIndex, ...]:
+        """All indices, the free ones of the last stages first."""
+        ordered: dict[LoopIndex, None] = {}
         for stage in reversed(self.stages):
-            found.update(dict.fromkeys(stage.indices))
-        return tuple(found)
+            ordered.update(dict.fromkeys(stage.indices))
+        return tuple(ordered)
 
     def __str__(self) -> str:
-        inputs, outputs = (", ".join(map(str, some)) for some in (self.inputs, self.outputs))
+        inputs, outputs = (", ".join(map(str, buffers)) for buffers in (self.inputs, self.outputs))
         lines = [f"kernel {self.name}({inputs}) -> ({outputs})"]
-        lines += [f"    for {one} < {one.size}" for one in self.indices]
+        lines += [f"    for {loop_index} < {loop_index.size}" for loop_index in self.indices]
         return "\n".join([*lines, *(f"    {stage}" for stage in self.stages)])
 
 
@@ -113,8 +125,8 @@ class Module:
     name: str
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
-    """May be inputs, and one twice."""
-    kernels: tuple[Kernel, ...]
+    """Buffers of kernels or inputs; a buffer may stand here twice."""
+    kernels: tuple[TileKernel, ...]
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.kernels))

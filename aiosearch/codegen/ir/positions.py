@@ -1,4 +1,8 @@
-"""Where along an axis: whole numbers that depend on indices."""
+"""Positions along an axis: whole numbers that depend on loop indices.
+
+With `i` below 4 and `j` below 8, `8i + j` is an `Affine`, its quotient by 3 a `Quotient`, and `2i +
+(j) / 4` a `Mixed`.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,8 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
-    """A variable that runs from zero up to a size. Its name is its own within a kernel."""
+class LoopIndex:
+    """A variable that runs from zero up to `size`; no other index of a kernel has its name."""
 
     name: str
     size: int
@@ -20,14 +24,17 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """A sum of indices, each times a factor, and a constant. The factors are not zero."""
+    """A sum of indices, each times a factor, and a constant; no factor is zero: `8i + j + 3`."""
 
-    terms: tuple[tuple[Index, int], ...] = ()
-    """Each index once, by name."""
+    terms: tuple[tuple[LoopIndex, int], ...] = ()
+    """Each index once, sorted by name."""
     offset: int = 0
 
     def __str__(self) -> str:
-        parts = [str(one) if factor == 1 else f"{factor}{one}" for one, factor in self.terms]
+        parts = [
+            str(loop_index) if factor == 1 else f"{factor}{loop_index}"
+            for loop_index, factor in self.terms
+        ]
         if self.offset or not parts:
             parts.append(str(self.offset))
         return " + ".join(parts)
@@ -35,7 +42,7 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    """A position divided by a number, rounded down."""
+    """`position` divided by the number `by`, rounded down."""
 
     position: Position
     by: int
@@ -46,7 +53,7 @@ class Quotient:
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """What a division leaves; never below zero."""
+    """What `position` leaves when it is divided by `by`; never below zero."""
 
     position: Position
     by: int
@@ -57,46 +64,46 @@ class Remainder:
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """A sum of positions that are not affine, each times a factor, and an affine rest."""
+    """A sum of quotients and remainders, each times a factor, and the affine `rest`."""
 
     terms: tuple[tuple[Quotient | Remainder, int], ...]
     rest: Affine = Affine()
 
     def __str__(self) -> str:
-        parts = [f"{factor}·{one}" for one, factor in self.terms]
+        parts = [f"{factor}·{division}" for division, factor in self.terms]
         return " + ".join([*parts, str(self.rest)])
 
 
 Position: TypeAlias = Affine | Quotient | Remainder | Mixed
 
 
-def index(one: Index, factor: int = 1, offset: int = 0) -> Affine:
-    """The position of one index alone."""
-    return affine({one: factor}, offset)
+def index(loop_index: LoopIndex, factor: int = 1, offset: int = 0) -> Affine:
+    """The position of a single index."""
+    return affine({loop_index: factor}, offset)
 
 
-def affine(terms: Mapping[Index, int], offset: int = 0) -> Affine:
-    """In the order by names that equal positions share."""
-    kept = [(one, factor) for one, factor in terms.items() if factor]
-    return Affine(tuple(sorted(kept, key=lambda term: term[0].name)), offset)
+def affine(terms: Mapping[LoopIndex, int], offset: int = 0) -> Affine:
+    """The `Affine` of these terms, in the order by names that equal positions share."""
+    nonzero = [(loop_index, factor) for loop_index, factor in terms.items() if factor]
+    return Affine(tuple(sorted(nonzero, key=lambda term: term[0].name)), offset)
 
 
-def indices(position: Position) -> Iterator[Index]:
-    """Those that a position depends on; some more than once."""
+def indices(position: Position) -> Iterator[LoopIndex]:
+    """The indices that `position` depends on; some more than once."""
     match position:
         case Affine():
-            yield from (one for one, _ in position.terms)
+            yield from (part for part, _ in position.terms)
         case Mixed():
-            for one, _ in position.terms:
-                yield from indices(one)
+            for part, _ in position.terms:
+                yield from indices(part)
             yield from indices(position.rest)
         case _:
             yield from indices(position.position)
 
 
-def alone(position: Position) -> Index | None:
-    """The index, where a position is one as it is."""
+def single_index(position: Position) -> LoopIndex | None:
+    """The index, where `position` is an index as it is, else None."""
     match position:
-        case Affine(terms=((one, 1),), offset=0):
-            return one
+        case Affine(terms=((loop_index, 1),), offset=0):
+            return loop_index
     return None

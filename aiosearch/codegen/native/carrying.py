@@ -1,11 +1,12 @@
-"""How a program travels to other processes: in the text of a module, as a call of `carried`."""
+"""Programs that travel in the text of a module, as calls of `carried`; the module's name is part
+of that text."""
 
 from __future__ import annotations
 
 import functools
 
-from .calling import Call, enter, function
-from .lines import opened
+from .embedded_source import decode_program
+from .jax_call import Call, jax_function, register_program
 
 _texts: dict[str, str] = {}
 
@@ -13,9 +14,9 @@ _texts: dict[str, str] = {}
 @functools.lru_cache(maxsize=256)
 def carried(text: str) -> Call:
     """Gives the function of a program that such lines hold."""
-    found = opened(text)
-    call = function(found.native, found.machine, found.effort)
-    _texts[enter(found.native, found.machine, found.effort)] = text
+    found = decode_program(text)
+    call = jax_function(found.native, found.machine, found.effort)
+    _texts[register_program(found.native, found.machine, found.effort)] = text
     return call
 
 

@@ -246,7 +246,7 @@ begin:
   ret void
 turn:
   %from = phi i64 [ 0, %known ], [ 0, %together ], [ %after, %alone ]
-  %number = call i64 @busy(i64 %from)
+  %number = call i64 @nonempty_phase(i64 %from)
   %left = icmp ult i64 %number, %count
   br i1 %left, label %alone, label %done
 alone:

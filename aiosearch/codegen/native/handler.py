@@ -13,12 +13,12 @@ from pathlib import Path
 from ...tensor.types import DType
 from ..ir import Buffer
 from .errors import NativeError
-from .machine import Machine
-from .native import Native
+from .kernel_program import KernelProgram
+from .machine import CpuMachine
 
 ENTRY = "aiosearch.handler"
 """The function for XLA."""
-LINE = 64
+CACHE_LINE_BYTES = 64
 """Bytes that no two threads' memory shares, and to which all of it is aligned."""
 
 _ELEMENTS = {
@@ -32,10 +32,10 @@ _ELEMENTS = {
     DType.BF16: 16,
 }
 """XLA's numbers of element types."""
-_X86 = {"pause": "llvm.x86.sse2.pause", "kind": "", "way": ""}
-_ARM = {"pause": "llvm.aarch64.isb", "kind": "i32", "way": "15"}
+_X86 = {"pause": "llvm.x86.sse2.pause", "kind": "", "argument": ""}
+_ARM = {"pause": "llvm.aarch64.isb", "kind": "i32", "argument": "15"}
 """How a thread says that it only looks."""
-_PATIENCE = 100_000
+_SPIN_COUNT = 100_000
 """For so many nanoseconds it does so before it goes to sleep."""
 SEATS_SYMBOL, SEATS = "aiosearch.seats", 64
 """Where threads wait for a call, each on a line of memory; there once in a process."""
@@ -45,21 +45,21 @@ _BLOCKS = 1 << 40
 """As many as a phase may not have: the handler keeps their number beside the phase's."""
 _HEADER = "include/xla/ffi/api/c_api.h"
 _PREFIX = "aiosearch."
-_TEXTS = ("handler.ll", "workspace.ll", "team.ll")
+_TEXTS = ("handler.ll", "workspace.ll", "spin.ll", "team.ll")
+"""Parts of the handler; `team.ll` is compiled of `team.c`."""
 _PHASE = "{ ptr, i64 }"
 _MAJOR = 0
 """Of the interface whose structures `handler.ll` lists. Minor versions only add fields behind."""
 
 
 @functools.cache
-def handler_text(machine: Machine) -> str:
+def handler_text(machine: CpuMachine) -> str:
     """Gives the text of the handler, which is the same for all programs."""
     major, minor = interface_version()
     numbers = {
         "major": major,
         "minor": minor,
-        "seats": SEATS,
-        "patience": _PATIENCE,
+        "patience": _SPIN_COUNT,
         "monotonic": time.CLOCK_MONOTONIC,
     }
     given = {**(_ARM if machine.is_arm else _X86), **{k: str(v) for k, v in numbers.items()}}
@@ -68,37 +68,37 @@ def handler_text(machine: Machine) -> str:
     return re.sub(r"\{(\w+)\}", lambda name: given[name[1]], text)
 
 
-def table_text(native: Native) -> str:
+def table_text(native: KernelProgram) -> str:
     """Gives the text of the constants that tell the handler of a program."""
     return "\n".join(_constants(native))
 
 
-def ends(sizes: tuple[int, ...]) -> list[int]:
+def aligned_ends(sizes: tuple[int, ...]) -> list[int]:
     """Where arrays of these bytes end that lie behind one another, each on lines of its own."""
-    return list(itertools.accumulate(map(rounded, sizes)))
+    return list(itertools.accumulate(map(round_up_to_line, sizes)))
 
 
-def rounded(size: int) -> int:
+def round_up_to_line(size: int) -> int:
     """Gives bytes up to the end of a line."""
-    return -(-size // LINE) * LINE
+    return -(-size // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
 
 
-def _constants(native: Native) -> Iterator[str]:
-    temporaries = ends(native.temporaries)
+def _constants(native: KernelProgram) -> Iterator[str]:
+    temporaries = aligned_ends(native.temporaries)
     offsets = [0, *temporaries][:-1]
     scratch = max((phase.scratch_bytes for phase in native.phases), default=0)
     yield _constant("inputs", len(native.inputs))
     yield _constant("outputs", len(native.outputs))
     yield _constant("temporaries", len(native.temporaries))
     yield _constant("workspace", temporaries[-1] if temporaries else 0)
-    yield _constant("scratch", rounded(scratch))
+    yield _constant("scratch", round_up_to_line(scratch))
     yield _constant("phase_count", len(native.phases))
     yield _list("types", [one for each in (*native.inputs, *native.outputs) for one in _type(each)])
     yield _list("offsets", offsets)
     yield from _phases(native)
 
 
-def _phases(native: Native) -> Iterator[str]:
+def _phases(native: KernelProgram) -> Iterator[str]:
     names = [f'@"{native.symbol(number)}"' for number in range(len(native.phases))]
     yield from (f"declare void {name}(ptr, ptr, i64, i64)" for name in names)
     if any(phase.blocks >= _BLOCKS for phase in native.phases):

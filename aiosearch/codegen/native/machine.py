@@ -7,20 +7,20 @@ import functools
 import sys
 from dataclasses import dataclass, field, replace
 
-from ...measure.caches import USUAL_FIRST, USUAL_PRIVATE, first_cache, private_cache
-from .library import llvm
+from ...measure.cache_sizes import USUAL_FIRST, USUAL_PRIVATE, first_cache, private_cache
+from .llvm_library import llvm
 
-_WIDEST = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
+_AVX512_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 """All of them where vectors of 64 bytes are used: fewer lack the 16-bit elements or the masks."""
-_MATRIX = ("amx-tile", "amx-bf16")
-_ARCH_PRCTL, _SUPPORTED, _REQUEST = 158, 0x1021, 0x1023
+_AMX_FEATURES = ("amx-tile", "amx-bf16")
+_ARCH_PRCTL, _ARCH_GET_XCOMP_SUPP, _ARCH_REQ_XCOMP_PERM = 158, 0x1021, 0x1023
 """Of Linux on x86-64: the system call, and what is asked of it."""
-_TILES = 18
+_XFEATURE_XTILEDATA = 18
 """The number of the unit's registers, in both answers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class CpuMachine:
     """A processor. Two are equal that run the same code; how large their caches are may differ."""
 
     triple: str
@@ -35,7 +35,7 @@ class Machine:
     @property
     def width(self) -> int:
         """Bytes of the widest vectors to use."""
-        if all(map(self.has, _WIDEST)):
+        if all(map(self.has, _AVX512_FEATURES)):
             return 64
         return 32 if self.has("avx2") else 16
 
@@ -76,7 +76,7 @@ class Machine:
     @property
     def bf16_matrix(self) -> bool:
         """Whether it has AMX: a unit that adds products of matrices of bf16 to one of f32."""
-        return self.bf16_dot and all(map(self.has, _MATRIX))
+        return self.bf16_dot and all(map(self.has, _AMX_FEATURES))
 
     @property
     def is_arm(self) -> bool:
@@ -86,7 +86,7 @@ class Machine:
         """Whether LLVM's feature of this name is on."""
         return f"+{feature}" in _signed(self.features)
 
-    def runs(self, other: Machine) -> bool:
+    def runs(self, other: CpuMachine) -> bool:
         """Whether code for the other one runs here."""
         here, there = (_signed(one.features) for one in (self, other))
         wanted = {feature for feature in there if feature.startswith("+")}
@@ -100,21 +100,21 @@ def _signed(features: str) -> frozenset[str]:
 
 
 @functools.cache
-def host() -> Machine:
+def host() -> CpuMachine:
     """The processor that this process runs on, as far as its system supports it."""
-    machine = Machine(
+    machine = CpuMachine(
         llvm.get_process_triple(),
         llvm.get_host_cpu_name(),
         llvm.get_host_cpu_features().flatten(),
         first_cache(),
         private_cache(),
     )
-    if machine.bf16_matrix and not _keeps_tiles():
+    if machine.bf16_matrix and not _supports_amx_state():
         return masked(machine, "amx")
     return machine
 
 
-def masked(machine: Machine, *prefixes: str) -> Machine:
+def masked(machine: CpuMachine, *prefixes: str) -> CpuMachine:
     """The same without all features whose names begin like this: `"avx512"`, `"fma"`."""
     features = [
         "-" + one[1:] if one[1:].startswith(prefixes) else one
@@ -123,31 +123,33 @@ def masked(machine: Machine, *prefixes: str) -> Machine:
     return replace(machine, features=",".join(features))
 
 
-def portable(machine: Machine) -> Machine:
+def portable(machine: CpuMachine) -> CpuMachine:
     """The least processor of the same kind: code for it runs on all of them."""
     return replace(machine, name="generic" if machine.is_arm else "x86-64", features="")
 
 
-def _kind(machine: Machine) -> str:
+def _kind(machine: CpuMachine) -> str:
     return machine.triple.partition("-")[0]
 
 
-def may_use_tiles() -> bool:
+def request_amx_permission() -> bool:
     """Asks the system to let this process use a matrix unit, which it does until it ends.
 
     From then on each thread has 8 KB more to keep when it is interrupted. A thread that has too
     little room for that is a reason to refuse.
     """
-    return _asked(_REQUEST, _TILES)
+    return _arch_prctl(_ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA)
 
 
-def _keeps_tiles() -> bool:
+def _supports_amx_state() -> bool:
     """Whether the system would, if it was asked."""
     found = ctypes.c_uint64()
-    return _asked(_SUPPORTED, ctypes.addressof(found)) and bool(found.value >> _TILES & 1)
+    return _arch_prctl(_ARCH_GET_XCOMP_SUPP, ctypes.addressof(found)) and bool(
+        found.value >> _XFEATURE_XTILEDATA & 1
+    )
 
 
-def _asked(what: int, argument: int) -> bool:
+def _arch_prctl(what: int, argument: int) -> bool:
     if sys.platform != "linux":
         return False
     call = ctypes.CDLL(None).syscall

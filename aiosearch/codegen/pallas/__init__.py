@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .candidates import choices, parameters
 from .errors import CannotPrint
-from .parted import Parted, different, modules, plans
-from .splitting import split
-from .tiling import Tiling
-from .writing import name_of, write
+from .layout import Tiling
+from .printer.module import name_of, write
+from .space.split_reduction import split
+from .space.split_space import Parted, different, modules, plans
+from .space.tiling_space import choices, parameters
 
 __all__ = [
     "CannotPrint",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ..._python import command, environment
 from ...errors import AiosearchError
+from ...processes.interpreter import command, environment
 from ...tensor.types import DType
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 CAPABILITIES = {"A100": (8, 0), "H100": (9, 0), "H200": (9, 0)}
 """CUDA's compute capabilities, by the names of our devices."""
 
-_WHEELS = ("jax_plugins.xla_cuda13", "nvidia.cu13")
+_SPILL = re.compile(r"spilled to local memory in function '(\w+)', (\d+) bytes spill stores")
+_COMPILER_WHEELS = ("jax_plugins.xla_cuda13", "nvidia.cu13")
 
 
 class CannotCompile(AiosearchError):
@@ -36,14 +39,14 @@ class CannotCompile(AiosearchError):
 
 
 class Argument(Struct, frozen=True):
-    """What a printed function is called with."""
+    """The element type and shape of an argument of a printed function."""
 
     dtype: DType
     shape: tuple[int, ...]
 
 
-class Order(Struct, frozen=True):
-    """What the process is asked to compile."""
+class CompileRequest(Struct, frozen=True):
+    """What `cubin_process` is asked to compile."""
 
     text: str
     function: str
@@ -54,16 +57,17 @@ class Order(Struct, frozen=True):
     units: int
     folder: str
     options: dict[str, str]
-    """XLA's."""
+    """Options of XLA's compiler."""
 
 
-class Machine(Struct, frozen=True):
+class CompiledKernel(Struct, frozen=True):
     """What became of one kernel."""
 
     name: str
     registers: int | None
+    """Of a thread; not known from jax 0.11 on."""
     spilled_bytes: int | None
-    """Both of a thread, and not known from jax 0.11 on."""
+    """Of a thread."""
     shared_bytes: int
     blocks: int
     threads: int
@@ -72,15 +76,15 @@ class Machine(Struct, frozen=True):
 class Cubin(Struct, frozen=True):
     """A module's kernels as machine code, and the executable that jax loads where the GPU is."""
 
-    kernels: tuple[Machine, ...]
+    kernels: tuple[CompiledKernel, ...]
     executable: bytes
     graph: bool | None
     """Whether all of it is one graph, which the GPU replays without the host."""
 
 
-def missing() -> str | None:
+def missing_compiler() -> str | None:
     """Why nothing can be compiled here, in a sentence; None where it can."""
-    absent = [name for name in _WHEELS if not _found(name)]
+    absent = [name for name in _COMPILER_WHEELS if not _wheel_paths(name)]
     if not absent:
         return None
     return (
@@ -89,14 +93,14 @@ def missing() -> str | None:
     )
 
 
-def _found(name: str) -> bool:
+def _wheel_paths(name: str) -> bool:
     try:
         return find_spec(name) is not None
     except ModuleNotFoundError:
         return False
 
 
-async def compiled(
+async def compile_cubin(
     text: str,
     function: str,
     arguments: Sequence[Argument],
@@ -104,12 +108,12 @@ async def compiled(
     seconds: float = 120,
     options: Mapping[str, str] = MappingProxyType({}),
 ) -> Cubin:
-    """The machine code of a printed module for a described GPU, within so many seconds."""
-    reason = missing()
+    """The machine code of a printed module for a described GPU, within so many `seconds`."""
+    reason = missing_compiler()
     if reason is not None:
         raise CannotCompile(reason)
     with tempfile.TemporaryDirectory(prefix="aiosearch-cubin-") as folder:
-        order = Order(
+        order = CompileRequest(
             text,
             function,
             tuple(arguments),
@@ -119,12 +123,12 @@ async def compiled(
             folder,
             dict(options),
         )
-        return await _asked(order, seconds)
+        return await _run_compiler(order, seconds)
 
 
-async def _asked(order: Order, seconds: float) -> Cubin:
+async def _run_compiler(order: CompileRequest, seconds: float) -> Cubin:
     process = await asyncio.create_subprocess_exec(
-        *command(f"{__package__}.assembling"),
+        *command(f"{__package__}.cubin_process"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -144,7 +148,28 @@ async def _asked(order: Order, seconds: float) -> Cubin:
     if process.returncode:
         last = said.decode(errors="replace").strip().splitlines()[-1:]
         raise CannotCompile(f"{order.function}: {''.join(last) or 'the compiler died'}")
-    return msgspec.json.decode(out, type=Cubin)
+    return _with_spills(msgspec.json.decode(out, type=Cubin), said.decode(errors="replace"))
+
+
+def spilled_bytes(log: str) -> dict[str, int]:
+    """By kernel what a thread stores outside of its registers, as ptxas warns in XLA's log.
+
+    >>> spilled_bytes("spilled to local memory in function 'norm', 32 bytes spill stores")
+    {'norm': 32}
+    """
+    return {name: int(stored) for name, stored in _SPILL.findall(log)}
+
+
+def _with_spills(cubin: Cubin, log: str) -> Cubin:
+    """The same with what is known from the log alone: whoever is not named there spills nothing."""
+    spilled = spilled_bytes(log)
+    kernels = tuple(
+        replace(kernel, spilled_bytes=spilled.get(kernel.name, 0))
+        if kernel.spilled_bytes is None
+        else kernel
+        for kernel in cubin.kernels
+    )
+    return replace(cubin, kernels=kernels)
 
 
 def _environment(folder: str) -> dict[str, str]:
@@ -152,7 +177,7 @@ def _environment(folder: str) -> dict[str, str]:
     return {
         "JAX_PLATFORMS": "cpu",
         "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "TF_CPP_MIN_LOG_LEVEL": "0",  # of spills XLA speaks as of something of no weight
         "XLA_FLAGS": f"--xla_gpu_autotune_level=0 --xla_dump_to={folder}",
     }
 
@@ -160,8 +185,8 @@ def _environment(folder: str) -> dict[str, str]:
 def target(device: Device) -> str:
     """A device as XLA's compiler wants it described."""
     if device.name not in CAPABILITIES:
-        known = ", ".join(CAPABILITIES)
-        raise CannotCompile(f"nothing is compiled for {device.name}: there are {known}")
+        names = ", ".join(CAPABILITIES)
+        raise CannotCompile(f"nothing is compiled for {device.name}: there are {names}")
     major, minor = CAPABILITIES[device.name]
     accelerated = " feature_extension: ACCELERATED_FEATURES" if major == 9 else ""
     return f"""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...tensor.types import ARRAY_NAMES, DType
-from ..scalars.erfc import BESIDE, ERFC, FLAT, MIDDLE
+from ..llvm.scalars.error_functions import ERFC, ERFC_MIDDLE, ERFC_SHIFT, FLAT
 
 ALIAS, IMPORT = "plt", "from jax.experimental.pallas import triton as plt"
 """Under which name a printed module has what is Triton's alone."""
@@ -26,30 +26,38 @@ from jax.experimental import pallas as pl
 {IMPORT}
 """
 
-LEAST = 16
-"""What dots take at least along each axis, so that they run on matrix units."""
+LEAST_DOT_SIZE = 16
+"""The least size of a dot along each axis, so that it runs on matrix units."""
 
-LARGEST = 1 << 20
-"""Elements of a tile, at most."""
+LARGEST_TILE_ELEMENTS = 1 << 20
+"""The most elements of a tile."""
 
 PLATFORM = "cuda"
 
+CUSTOM_CALLS = ("__gpu$xla.gpu.triton", "mosaic_gpu_v2")
+"""By which compiled kernels are called in StableHLO: of Triton's back end, and of Mosaic's.
+
+jax does not promise that another version of jax reads them, so `jax.export` refuses them unless it
+is told that none will.
+"""
+
 
 def load(array: str, places: str, mask: str) -> str:
-    """A tile of a reference; zeros where the mask is false."""
+    """A tile of the reference `array` at `places`; zeros where `mask` is false."""
     if not mask:
         return f"{array}[{places}]"
     return f"plt.load({array}.at[{places}], mask={mask}, other=0)"
 
 
 def store(array: str, places: str, value: str, mask: str) -> str:
+    """A statement that writes the tile `value`; nothing is written where `mask` is false."""
     if not mask:
         return f"{array}[{places}] = {value}"
     return f"plt.store({array}.at[{places}], {value}, mask={mask})"
 
 
 def parameters(warps: int, stages: int) -> str:
-    """What Triton's compiler is told."""
+    """The options of Triton's compiler."""
     return f"plt.CompilerParams(num_warps={warps}, num_stages={stages})"
 
 
@@ -114,20 +122,22 @@ def _largest(x, axis):
 
 
 def _series(terms: int) -> list[float]:
-    """The factors of erf's series in the square of its argument."""
+    """The first `terms` factors of erf's series in the square of its argument."""
+    # erf x is 2/√π times the sum of (-1)^n x^(2n+1) / (n! (2n+1)); twelve terms are exact in single
+    # precision below 1.
     scale = 2 / math.sqrt(math.pi)
     return [scale * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(terms)]
 
 
 def _erf() -> str:
-    *others, last = _series(12)
-    return _ERF.format(last=last, others=", ".join(map(repr, reversed(others))))
+    *factors, last = _series(12)
+    return _ERF.format(last=last, others=", ".join(map(repr, reversed(factors))))
 
 
 def _erfc() -> str:
-    *others, last = ERFC["float"]
-    listed = ", ".join(map(repr, reversed(others)))
-    numbers = {"beside": BESIDE, "middle": MIDDLE, "flat": FLAT["float"]}
+    *factors, last = ERFC["float"]
+    listed = ", ".join(map(repr, reversed(factors)))
+    numbers = {"beside": ERFC_SHIFT, "middle": ERFC_MIDDLE, "flat": FLAT["float"]}
     return _ERFC.format(last=last, others=listed, **numbers)
 
 
@@ -139,16 +149,18 @@ HELPERS = {
     "_minimum": _MINIMUM,
     "_largest": _LARGEST,
 }
-"""Functions that Triton's lowering has no rule for, or none like jax's, said by others."""
+"""Functions that Triton's lowering has no rule for, or none like jax's, written with others."""
 
 
-def unwarned() -> None:
+def without_backend_warning() -> None:
     """Has jax not say which back end these kernels use, whose user did not choose it."""
     warnings.filterwarnings("ignore", "The Pallas Triton backend is deprecated")
 
 
 def lowered(function: Callable[..., Any], arguments: Sequence[Any], device: str, units: int) -> Any:
-    """The function lowered for a GPU that need not be there; from jax 0.11 it has to be named."""
+    """`function` lowered for a GPU that need not be there; from jax 0.11 the device has to be
+    named.
+    """
     import jax
 
     with _described(device, units):
@@ -156,7 +168,7 @@ def lowered(function: Callable[..., Any], arguments: Sequence[Any], device: str,
 
 
 def staged(function: Callable[..., Any], arguments: Sequence[Any], device: str, units: int) -> Any:
-    """The same for arguments that say where they lie, ready to be compiled."""
+    """`function` lowered for arguments that say where they lie, ready to be compiled."""
     import jax
 
     with _described(device, units):
@@ -164,7 +176,7 @@ def staged(function: Callable[..., Any], arguments: Sequence[Any], device: str, 
 
 
 def argument(dtype: DType, shape: tuple[int, ...], sharding: Any = None) -> Any:
-    """What a function is lowered with in the place of an array."""
+    """What a function is lowered with in the place of an array of `dtype` and `shape`."""
     import jax
 
     make: Any = jax.ShapeDtypeStruct
@@ -173,9 +185,13 @@ def argument(dtype: DType, shape: tuple[int, ...], sharding: Any = None) -> Any:
 
 @contextmanager
 def _described(device: str, units: int) -> Iterator[None]:
+    """The context in which jax lowers for the GPU `device` of `units` multiprocessors."""
     from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
-    own = AbstractDevice(device_kind=device, platform="gpu", num_cores=units)
-    with use_abstract_mesh(AbstractMesh((), (), abstract_device=own)), warnings.catch_warnings():
-        unwarned()
+    target_device = AbstractDevice(device_kind=device, platform="gpu", num_cores=units)
+    with (
+        use_abstract_mesh(AbstractMesh((), (), abstract_device=target_device)),
+        warnings.catch_warnings(),
+    ):
+        without_backend_warning()
         yield

@@ -1,4 +1,4 @@
-"""What the printer cannot say."""
+"""`CannotPrint`, the error of what the printer cannot say."""
 
 from __future__ import annotations
 

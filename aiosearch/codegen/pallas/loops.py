@@ -1,9 +1,13 @@
 """In which loop of a block something is computed.
 
-A node that folds the loop's index is an accumulator: it has its value behind a loop. What an
+A node that reduces the loop's index is an accumulator: it has its value behind a loop. What an
 accumulator feeds comes after that loop; where that depends on the index too, it starts another
 loop, which computes again what it needs of the first one. But what only scales with a maximum is
 added up in the same loop: with the maximum of what was seen so far, and scaled as that grows.
+
+Softmax times V over keys k takes one loop that way: the maximum, the sum of exponentials and the
+product run together, and the two sums are scaled. An RMS norm over k takes a loop for its sums,
+and another one for its results.
 """
 
 from __future__ import annotations
@@ -11,105 +15,116 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from .. import ir
-from .nodes import Node, Nodes
-from .scaling import Weights, along
+from .nodes import TileNode, TileNodes
+from .rescaling import RescalingWeights, online_weight
 
 
 class Loops:
-    """The loops over one index, and what stands in and between them."""
+    """The loops over the index `loop`, and what stands in and between them."""
 
-    def __init__(self, nodes: Nodes, loop: ir.Index | None) -> None:
+    def __init__(self, nodes: TileNodes, loop: ir.LoopIndex | None) -> None:
         self._nodes, self._stored, self._loop = nodes.all, nodes.outputs, loop
-        self._repeats: dict[Node, bool] = {}
-        self._levels: dict[Node, int] = {}
-        self._open: dict[Node, tuple[int, frozenset[Node]]] = {}
-        self._running: dict[Node, dict[Node, float]] = {}
+        self._repeats: dict[TileNode, bool] = {}
+        self._levels: dict[TileNode, int] = {}
+        self._open: dict[TileNode, tuple[int, frozenset[TileNode]]] = {}
+        self._running: dict[TileNode, dict[TileNode, float]] = {}
         for node in self._nodes:
             self._open[node] = self._opened(node)
             self._levels[node] = self._leveled(node)
 
-    def _opened(self, node: Node) -> tuple[int, frozenset[Node]]:
-        """The loops that are over before it at any rate, and the maxima that may be running."""
-        least, most = 0, frozenset[Node]()
-        for one in node.reads.values():
-            if self.accumulates(one) and one.fold is ir.Fold.MAX:
-                most |= {one}
-            elif self.accumulates(one) or not self.repeats(one):
-                least = max(least, self._levels[one] + self.accumulates(one))
+    def _opened(self, node: TileNode) -> tuple[int, frozenset[TileNode]]:
+        """The loops that are over before `node` at any rate, and the maxima that may be running
+        with it.
+        """
+        least, maxima_running = 0, frozenset[TileNode]()
+        for operand in node.reads.values():
+            if self.accumulates(operand) and operand.fold is ir.ReductionKind.MAX:
+                maxima_running |= {operand}
+            elif self.accumulates(operand) or not self.repeats(operand):
+                least = max(least, self._levels[operand] + self.accumulates(operand))
             else:
-                inner, others = self._open[one]
-                least, most = max(least, inner), most | others
-        return least, most
+                inner, maxima = self._open[operand]
+                least, maxima_running = max(least, inner), maxima_running | maxima
+        return least, maxima_running
 
-    def _leveled(self, node: Node) -> int:
-        least, most = self._open[node]
-        found = {one: self._weight(node, one) for one in most}
-        late = (self._levels[one] + (weight is None) for one, weight in found.items())
+    def _leveled(self, node: TileNode) -> int:
+        """How many loops are over before `node` is computed."""
+        least, maxima_running = self._open[node]
+        weights = {maximum: self._weight(node, maximum) for maximum in maxima_running}
+        # A maximum with which the node can be scaled may still be running; any other has to be
+        # complete, which is one loop later.
+        late = (self._levels[maximum] + (weight is None) for maximum, weight in weights.items())
         level = max((least, *late))
-        along = {one: weight for one, weight in found.items() if self._levels[one] == level}
-        self._running[node] = {one: weight for one, weight in along.items() if weight}
+        along = {
+            maximum: weight for maximum, weight in weights.items() if self._levels[maximum] == level
+        }
+        self._running[node] = {maximum: weight for maximum, weight in along.items() if weight}
         return level
 
-    def _weight(self, node: Node, most: Node) -> float | None:
-        """How an accumulator scales with a maximum, where it may run along with it."""
-        return along(node, most) if self.accumulates(node) else None
+    def _weight(self, node: TileNode, maximum: TileNode) -> float | None:
+        """How an accumulator scales with `maximum`, where it may run along with it."""
+        return online_weight(node, maximum) if self.accumulates(node) else None
 
-    def heeds(self, most: Node) -> bool:
-        """Whether something would go on with numbers if a maximum passed over what is none.
+    def heeds(self, maximum: TileNode) -> bool:
+        """Whether something would go on with numbers if a maximum passed over NaN.
 
-        Not what scales with it alone: that is no number then by itself.
+        What scales with it alone does not count: that is NaN then by itself.
         """
-        readers = (node for node in self._nodes if most in node.reads.values())
-        return most in self._stored or not all(map(Weights(most).of, readers))
+        readers = (node for node in self._nodes if maximum in node.reads.values())
+        return maximum in self._stored or not all(map(RescalingWeights(maximum).of, readers))
 
     @property
     def count(self) -> range:
         """The loops, and one more for what comes after the last one."""
-        lasting = (one for one in self._nodes if one in self._stored or not self.repeats(one))
+        lasting = (node for node in self._nodes if node in self._stored or not self.repeats(node))
         return range(max(map(self.done, lasting), default=0) + 1)
 
-    def accumulates(self, node: Node) -> bool:
+    def accumulates(self, node: TileNode) -> bool:
         return self._loop in node.folded
 
-    def running(self, node: Node) -> dict[Node, float]:
-        """The maxima that an accumulator is scaled with, and how: as exp(number * maximum)."""
+    def running(self, node: TileNode) -> dict[TileNode, float]:
+        """The maxima that the accumulator `node` is scaled with, and how: as exp(number *
+        maximum).
+        """
         return self._running[node]
 
-    def repeats(self, node: Node) -> bool:
-        """Whether a node has another value, or place, in every iteration."""
+    def repeats(self, node: TileNode) -> bool:
+        """Whether `node` has another value, or position, in every iteration."""
         if node not in self._repeats:
             self._repeats[node] = not self.accumulates(node) and self._moves(node)
         return self._repeats[node]
 
-    def _moves(self, node: Node) -> bool:
+    def _moves(self, node: TileNode) -> bool:
         moves = node in self._stored and self._loop in node.stage.free
         return moves or self._loop in node.indices or any(map(self.repeats, node.reads.values()))
 
-    def level(self, node: Node) -> int:
-        """How many loops are over before it is computed."""
+    def level(self, node: TileNode) -> int:
+        """How many loops are over before `node` is computed."""
         return self._levels[node]
 
-    def done(self, node: Node) -> int:
-        """How many are over when its value is known."""
+    def done(self, node: TileNode) -> int:
+        """How many loops are over when the value of `node` is known."""
         return self._levels[node] + (self.accumulates(node) or self.repeats(node))
 
-    def between(self, level: int) -> Iterator[Node]:
-        """What is computed when so many loops are over."""
+    def between(self, level: int) -> Iterator[TileNode]:
+        """What is computed when `level` loops are over."""
         for node in self._nodes:
             if self.level(node) == level and not (self.accumulates(node) or self.repeats(node)):
                 yield node
 
-    def totals(self, level: int) -> list[Node]:
-        """The accumulators of a loop."""
-        return [one for one in self._nodes if self.level(one) == level and self.accumulates(one)]
+    def totals(self, level: int) -> list[TileNode]:
+        """The accumulators of the loop at `level`."""
+        return [
+            node for node in self._nodes if self.level(node) == level and self.accumulates(node)
+        ]
 
-    def needed(self, totals: Iterable[Node], stored: Iterable[Node]) -> list[Node]:
-        """A loop's accumulators and stores, and what repeats that they need, operands first."""
-        found = {*totals, *stored}
-        stack = list(found)
+    def needed(self, totals: Iterable[TileNode], stored: Iterable[TileNode]) -> list[TileNode]:
+        """`totals` and `stored` of a loop, and what repeats that they need, operands first."""
+        needed = {*totals, *stored}
+        stack = list(needed)
         while stack:
-            for one in stack.pop().reads.values():
-                if self.repeats(one) and one not in found:
-                    found.add(one)
-                    stack.append(one)
-        return [node for node in self._nodes if node in found]
+            for operand in stack.pop().reads.values():
+                if self.repeats(operand) and operand not in needed:
+                    needed.add(operand)
+                    stack.append(operand)
+        return [node for node in self._nodes if node in needed]

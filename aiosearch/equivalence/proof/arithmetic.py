@@ -7,23 +7,23 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from ...tensor.sizes import Dim, Size
-from .indices import Index, Unprovable, Var
-from .masks import picked
-from .roots import root, separated, some
-from .rules import Rule, fire
-from .scalars import (
+from .indices import IndexSum, Unprovable, Var
+from .normal_form import (
     ONE,
     ZERO_POLY,
     Base,
-    Call,
+    FunctionCall,
     Monomial,
     Poly,
     Position,
     Powers,
-    Whole,
+    SumBase,
+    base_nonnegative,
+    nonnegative,
 )
-from .signs import base_nonnegative, nonnegative
-from .sums import fused, joined
+from .roots import root, separated, some
+from .rules import Rule, fire
+from .sums import fused, joined, picked
 
 SPREAD = 6
 """The highest power that is multiplied out."""
@@ -66,7 +66,7 @@ def of_size(size: Dim) -> Poly:
     )
 
 
-def of_index(index: Index) -> Poly:
+def of_index(index: IndexSum) -> Poly:
     total = of_size(index.constant)
     for var, factor in index.terms:
         total = plus(total, multiply(of_size(factor), of_base(Position(var))))
@@ -126,7 +126,7 @@ def times(a: Monomial, b: Monomial) -> Poly:
 def renamed(term: Monomial) -> Monomial:
     """The same with other variables to sum over."""
     fresh = {var: Var(var.extent) for var in term.bound}
-    values = {var: Index.of(other) for var, other in fresh.items()}
+    values = {var: IndexSum.of(other) for var, other in fresh.items()}
     return term.mapped(values, list(fresh.values()))
 
 
@@ -146,11 +146,11 @@ def product_of(
     kept: list[tuple[Base, Fraction]] = []
     spread: list[tuple[Poly, int]] = []
     for base, power in gathered.values():
-        if isinstance(base, Whole) and power > 0 and power >= 1:
+        if isinstance(base, SumBase) and power > 0 and power >= 1:
             whole = int(power)
             spread.append((base.poly, whole))
             power -= whole
-        elif isinstance(base, Call) and base.name == "abs" and power >= 2:
+        elif isinstance(base, FunctionCall) and base.name == "abs" and power >= 2:
             pairs = int(power) // 2
             spread.append((base.arguments[0], 2 * pairs))
             power -= 2 * pairs
@@ -180,7 +180,7 @@ def exponential(a: Poly) -> Poly:
         only = term.factors[0] if len(term.factors) == 1 else None
         if (
             only is not None
-            and isinstance(only[0], Call)
+            and isinstance(only[0], FunctionCall)
             and only[0].name == "log"
             and only[1] == 1
             and not term.sizes
@@ -262,7 +262,7 @@ def raised(a: Poly, power: Fraction) -> Poly:
         return a
     if power.denominator == 1 and power > 0 and (len(a.terms) > 1 or a.terms[0].bound):
         if power > SPREAD:
-            return of_base(Whole(a), power)
+            return of_base(SumBase(a), power)
         result = a
         for _ in range(int(power) - 1):
             result = multiply(result, a)
@@ -273,7 +273,7 @@ def raised(a: Poly, power: Fraction) -> Poly:
         content, primitive = taken_out(a, power)
         if content.factors or content.exponent is not None or content.sizes:
             fire(Rule.TAKE_OUT)
-        parts = [content, Poly((Monomial(ONE, (), ((Whole(primitive), ONE),)),)).terms[0]]
+        parts = [content, Poly((Monomial(ONE, (), ((SumBase(primitive), ONE),)),)).terms[0]]
     return product_to(parts, power)
 
 
@@ -306,20 +306,20 @@ def product_to(parts: Sequence[Monomial], power: Fraction) -> Poly:
     else:
         factor, roots = root(abs(number), power)
         if number < 0:
-            unsure.append((Whole(constant(-1)), ONE))
-    if len(unsure) == 1 and not isinstance(unsure[0][0], Whole):
+            unsure.append((SumBase(constant(-1)), ONE))
+    if len(unsure) == 1 and not isinstance(unsure[0][0], SumBase):
         outside.append((unsure[0][0], power))
     elif unsure:
-        outside.append((Whole(product_of(ONE, (), unsure)), power))
+        outside.append((SumBase(product_of(ONE, (), unsure)), power))
     merged = Poly((Monomial(ONE, tuple(sizes)),))
     whole = product_of(factor, (), outside + roots, exponents)
     return multiply(merged, whole) if sizes else whole
 
 
 def _absolute(base: Base) -> Base:
-    if isinstance(base, Call) and base.name == "abs":
+    if isinstance(base, FunctionCall) and base.name == "abs":
         return base
-    return Call("abs", [of_base(base)])
+    return FunctionCall("abs", [of_base(base)])
 
 
 def taken_out(a: Poly, power: Fraction) -> tuple[Monomial, Poly]:

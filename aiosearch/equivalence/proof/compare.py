@@ -7,17 +7,25 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ...tensor.evaluate import evaluate
+from ...tensor.evaluation.evaluate import evaluate
 from ...tensor.terms import Program
-from . import reals
+from . import z3_reals
 from .arithmetic import collect, minus, multiply, of_base, raised
 from .conditions import NOTHING, Conditions, Need, Scalar
-from .elements import ElementAlgebra, Elements
-from .indices import CasesNeeded, Index, Names, SplitNeeded, Unprovable, Var
+from .elements import ElementAlgebra, IndexedTensor
+from .indices import (
+    CASES,
+    CasesNeeded,
+    IndexSum,
+    Names,
+    SplitNeeded,
+    Unprovable,
+    Var,
+    digits,
+    ranges,
+)
+from .normal_form import ONE, Monomial, Poly, SumBase, assuming
 from .rules import Rule, fire, recorded
-from .runs import CASES, digits, ranges
-from .scalars import ONE, Monomial, Poly, Whole
-from .signs import assuming
 from .sums import fused, joined
 
 CLEARINGS = 4
@@ -55,7 +63,7 @@ def prove(a: Program, b: Program, values: Mapping[str, int]) -> Proof:
     with recorded() as rules:
         try:
             for number in range(len(a.outputs)):
-                obstacle = _Output(a, b, values, number).obstacle()
+                obstacle = _ProvedOutput(a, b, values, number).obstacle()
                 if obstacle:
                     return Proof(False, (), f"output {number}: {obstacle}")
         except Unprovable as error:
@@ -65,7 +73,7 @@ def prove(a: Program, b: Program, values: Mapping[str, int]) -> Proof:
         return Proof(True, tuple(sorted(rules)))
 
 
-class _Output:
+class _ProvedOutput:
     """One output of both programs, element by element."""
 
     def __init__(self, a: Program, b: Program, values: Mapping[str, int], number: int) -> None:
@@ -102,7 +110,7 @@ class _Output:
         if any(size == 0 for size in ours.shape):
             return ""
         free = [Var(size) for size in ours.shape]
-        work = [(tuple(Index.of(var) for var in free), tuple(free))]
+        work = [(tuple(IndexSum.of(var) for var in free), tuple(free))]
         for _ in range(CASES):
             if not work:
                 return ""
@@ -117,7 +125,7 @@ class _Output:
                 work += ranges(indices, vars_, cases)
         return "too many cases"
 
-    def _read(self) -> tuple[Elements, Elements]:
+    def _read(self) -> tuple[IndexedTensor, IndexedTensor]:
         """Both outputs as functions of indices."""
         algebra = ElementAlgebra(self._values, self._unrolled)
         a, b = self._programs
@@ -126,7 +134,11 @@ class _Output:
         return next(outputs), next(outputs)
 
     def _case(
-        self, ours: Elements, theirs: Elements, indices: Sequence[Index], free: Sequence[Var]
+        self,
+        ours: IndexedTensor,
+        theirs: IndexedTensor,
+        indices: Sequence[IndexSum],
+        free: Sequence[Var],
     ) -> str:
         """Compares one element; then once more with what the first is seen to need."""
         first = ours.at(indices)
@@ -182,17 +194,17 @@ def equal_reals(a: Poly, b: Poly, known: Conditions) -> bool:
     """As `equal`, with z3's help where maxima, signs and choices are met."""
     if equal(a, b):
         return True
-    if not reals.worth_asking(a, b) or not reals.same(a, b, known):
+    if not z3_reals.worth_asking(a, b) or not z3_reals.same(a, b, known):
         return False
     fire(Rule.Z3)
     return True
 
 
-def _denominator(a: Poly) -> tuple[Whole, int] | None:
+def _denominator(a: Poly) -> tuple[SumBase, int] | None:
     """A sum that divides some summand, and how often at most."""
     for term in a.terms:
         for base, power in term.factors:
-            if isinstance(base, Whole) and power < 0 and not base.vars.intersection(term.bound):
+            if isinstance(base, SumBase) and power < 0 and not base.vars.intersection(term.bound):
                 key = base.key({})
                 most = max(
                     -own
@@ -204,7 +216,7 @@ def _denominator(a: Poly) -> tuple[Whole, int] | None:
     return None
 
 
-def cleared(a: Poly, base: Whole, power: int) -> Poly:
+def cleared(a: Poly, base: SumBase, power: int) -> Poly:
     """Multiplies by a power of a sum, so that it divides no summand any more."""
     divided, spread = of_base(base, Fraction(power)), raised(base.poly, Fraction(power))
     key = base.key({})
@@ -233,7 +245,7 @@ def _unmet(sure: Conditions, demands: Conditions, free: Sequence[Var]) -> str:
 def _for_all(poly: Poly, free: Sequence[Var]) -> Monomial:
     """A condition on all values of what is not free: written as a sum, it has a sum's text."""
     forall = [var for var in poly.vars if var not in free]
-    return Monomial(ONE, (), ((Whole(poly), ONE),), None, forall)
+    return Monomial(ONE, (), ((SumBase(poly), ONE),), None, forall)
 
 
 def _short(a: Poly, names: Names, limit: int = 160) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from .scalars import Poly
+from .normal_form import Poly
 
 
 class Need(StrEnum):

@@ -9,7 +9,7 @@ from ...tensor.algebra import Function
 from ...tensor.operator import NUMBERS, Numbers, regroup, window_count
 from ...tensor.sizes import Dim, Size, product
 from ...tensor.types import DType
-from . import endless
+from . import infinity
 from .arithmetic import (
     constant,
     exponential,
@@ -25,33 +25,23 @@ from .arithmetic import (
     taken_out,
 )
 from .conditions import NOTHING, Conditions, Need, Scalar, met, needing
-from .functions import absolute, applied, logarithm
-from .indices import (
-    ZERO,
-    Index,
-    Unprovable,
-    Var,
-    border,
-    divide,
-)
-from .maxima import largest
+from .functions import absolute, applied, logarithm, maximum_of
+from .indices import ZERO, IndexSum, Unprovable, Var, border, divide, index_ranges
+from .normal_form import HALF, ZERO_POLY, Element, FunctionCall, Item, Poly, nonnegative, positive
 from .roots import separated
-from .runs import runs
-from .scalars import HALF, ZERO_POLY, Call, Element, Item, Poly
-from .signs import nonnegative, positive
 
 
-class Elements:
+class IndexedTensor:
     """A tensor as a function from indices to the value of that element."""
 
     __slots__ = ("_at", "_known", "shape")
 
-    def __init__(self, shape: Sequence[Dim], at: Callable[[tuple[Index, ...]], Scalar]) -> None:
+    def __init__(self, shape: Sequence[Dim], at: Callable[[tuple[IndexSum, ...]], Scalar]) -> None:
         self.shape = tuple(shape)
         self._at = at
         self._known: dict[tuple[str, ...], Scalar] = {}
 
-    def at(self, indices: Sequence[Index]) -> Scalar:
+    def at(self, indices: Sequence[IndexSum]) -> Scalar:
         own = tuple(
             ZERO if size == 1 else index for index, size in zip(indices, self.shape, strict=True)
         )
@@ -76,27 +66,27 @@ class ElementAlgebra(Numbers):
             raise Unprovable(f"the size {dim} is not known")
         return found
 
-    def input(self, name: str, shape: Sequence[Dim]) -> Elements:
-        return Elements(shape, lambda at: Scalar(of_base(Element(name, at))))
+    def input(self, name: str, shape: Sequence[Dim]) -> IndexedTensor:
+        return IndexedTensor(shape, lambda at: Scalar(of_base(Element(name, at))))
 
-    def constant(self, value: Fraction | float) -> Elements:
+    def constant(self, value: Fraction | float) -> IndexedTensor:
         if not isinstance(value, Fraction):
             return self._infinity(negative=value < 0)
         poly = constant(value)
-        return Elements((), lambda at: Scalar(poly))
+        return IndexedTensor((), lambda at: Scalar(poly))
 
-    def _infinity(self, negative: bool) -> Elements:
+    def _infinity(self, negative: bool) -> IndexedTensor:
         """A number like any other; only a program that has it too may be compared with this one."""
-        poly = of_base(Call("infinity", []))
+        poly = of_base(FunctionCall("infinity", []))
         value = needing(Scalar(negated(poly) if negative else poly), Need.FINITE, poly)
-        return Elements((), lambda at: value)
+        return IndexedTensor((), lambda at: value)
 
-    def iota(self, shape: Sequence[Dim], axis: int) -> Elements:
-        return Elements(shape, lambda at: Scalar(of_index(at[axis])))
+    def iota(self, shape: Sequence[Dim], axis: int) -> IndexedTensor:
+        return IndexedTensor(shape, lambda at: Scalar(of_index(at[axis])))
 
     # Pointwise
 
-    def _map(self, function: Callable[..., Scalar], *operands: Elements) -> Elements:
+    def _map(self, function: Callable[..., Scalar], *operands: IndexedTensor) -> IndexedTensor:
         rank = max(len(operand.shape) for operand in operands)
         shape: list[Dim] = [1] * rank
         for operand in operands:
@@ -104,108 +94,110 @@ class ElementAlgebra(Numbers):
                 if size != 1:
                     shape[axis] = size
 
-        def at(indices: tuple[Index, ...]) -> Scalar:
+        def at(indices: tuple[IndexSum, ...]) -> Scalar:
             return function(*(operand.at(indices if operand.shape else ()) for operand in operands))
 
-        return Elements(shape, at)
+        return IndexedTensor(shape, at)
 
-    def add(self, x: Elements, y: Elements) -> Elements:
+    def add(self, x: IndexedTensor, y: IndexedTensor) -> IndexedTensor:
         return self._map(_added, x, y)
 
-    def subtract(self, x: Elements, y: Elements) -> Elements:
+    def subtract(self, x: IndexedTensor, y: IndexedTensor) -> IndexedTensor:
         return self.add(x, self.negative(y))
 
-    def multiply(self, x: Elements, y: Elements) -> Elements:
+    def multiply(self, x: IndexedTensor, y: IndexedTensor) -> IndexedTensor:
         return self._map(_multiplied, x, y)
 
-    def divide(self, x: Elements, y: Elements) -> Elements:
+    def divide(self, x: IndexedTensor, y: IndexedTensor) -> IndexedTensor:
         return self._map(_divided, x, y)
 
-    def negative(self, x: Elements) -> Elements:
+    def negative(self, x: IndexedTensor) -> IndexedTensor:
         return self._map(lambda a: Scalar(negated(a.poly), a.sure, a.demands), x)
 
-    def exp(self, x: Elements) -> Elements:
+    def exp(self, x: IndexedTensor) -> IndexedTensor:
         return self._map(lambda a: Scalar(exponential(a.poly), *met(a)), x)
 
-    def log(self, x: Elements) -> Elements:
+    def log(self, x: IndexedTensor) -> IndexedTensor:
         return self._map(_log, x)
 
-    def sqrt(self, x: Elements) -> Elements:
+    def sqrt(self, x: IndexedTensor) -> IndexedTensor:
         return self._map(_root, x)
 
-    def absolute(self, x: Elements) -> Elements:
+    def absolute(self, x: IndexedTensor) -> IndexedTensor:
         return self._map(lambda a: Scalar(absolute(a.poly), a.sure, a.demands), x)
 
-    def maximum(self, x: Elements, y: Elements) -> Elements:
+    def maximum(self, x: IndexedTensor, y: IndexedTensor) -> IndexedTensor:
         def of(a: Scalar, b: Scalar) -> Scalar:
-            return Scalar(largest([((), a.poly), ((), b.poly)]), *met(a, b))
+            return Scalar(maximum_of([((), a.poly), ((), b.poly)]), *met(a, b))
 
         return self._map(of, x, y)
 
-    def minimum(self, x: Elements, y: Elements) -> Elements:
+    def minimum(self, x: IndexedTensor, y: IndexedTensor) -> IndexedTensor:
         return self.negative(self.maximum(self.negative(x), self.negative(y)))
 
-    def compare(self, how: str, x: Elements, y: Elements) -> Elements:
+    def compare(self, how: str, x: IndexedTensor, y: IndexedTensor) -> IndexedTensor:
         def of(a: Scalar, b: Scalar) -> Scalar:
-            if endless.endless(a) or endless.endless(b):
-                call = Call(f"{how}{endless.OPAQUE}", [a.poly, b.poly])
+            if infinity.is_infinite(a) or infinity.is_infinite(b):
+                call = FunctionCall(f"{how}{infinity.OPAQUE}", [a.poly, b.poly])
             else:
-                call = Call(how, [minus(a.poly, b.poly)])
+                call = FunctionCall(how, [minus(a.poly, b.poly)])
             return Scalar(of_base(call), *met(a, b))
 
         return self._map(of, x, y)
 
-    def select(self, where: Elements, x: Elements, y: Elements) -> Elements:
+    def select(self, where: IndexedTensor, x: IndexedTensor, y: IndexedTensor) -> IndexedTensor:
         return self._map(_selected, where, x, y)
 
-    def function(self, function: Function, *arguments: Elements) -> Elements:
+    def function(self, function: Function, *arguments: IndexedTensor) -> IndexedTensor:
         if function.means is not None:
-            found: Elements = function.means(self, *arguments)
+            found: IndexedTensor = function.means(self, *arguments)
             return found
 
         def of(*operands: Scalar) -> Scalar:
             polys = [operand.poly for operand in operands]
             found = Scalar(applied(function, polys), *met(*operands))
-            found = endless.function_of(found, function.name, *operands)
+            found = infinity.function_of(found, function.name, *operands)
             return _powered(found, *operands) if function.name == "pow" else found
 
         return self._map(of, *arguments)
 
-    def cast(self, x: Elements, dtype: str) -> Elements:
+    def cast(self, x: IndexedTensor, dtype: str) -> IndexedTensor:
         if dtype not in (DType.I32, DType.BOOL):
             return x
-        return self._map(lambda a: Scalar(of_base(Call(f"cast {dtype}", [a.poly])), *met(a)), x)
+        return self._map(
+            lambda a: Scalar(of_base(FunctionCall(f"cast {dtype}", [a.poly])), *met(a)), x
+        )
 
     # Over axes
 
     def _runs(
-        self, extents: Sequence[Dim], body: Callable[[tuple[Index, ...]], Scalar]
+        self, extents: Sequence[Dim], body: Callable[[tuple[IndexSum, ...]], Scalar]
     ) -> list[tuple[tuple[Var, ...], Scalar]]:
-        return runs(extents, body, self._unrolled)
+        return index_ranges(extents, body, self._unrolled)
 
-    def _total(self, extent: Dim, body: Callable[[Index], Scalar]) -> Scalar:
+    def _total(self, extent: Dim, body: Callable[[IndexSum], Scalar]) -> Scalar:
         """The sum of the body over an index."""
         poly, parts = ZERO_POLY, []
-        for bound, part in self._runs([extent], lambda at: endless.total_of(body(at[0]))):
+        for bound, part in self._runs([extent], lambda at: infinity.total_of(body(at[0]))):
             poly = plus(poly, summed(part.poly, bound))
             parts.append(part)
         return Scalar(poly, *met(*parts))
 
-    def sum(self, x: Elements, axes: Sequence[int]) -> Elements:
+    def sum(self, x: IndexedTensor, axes: Sequence[int]) -> IndexedTensor:
         for axis in axes:
             x = self._sum(x, axis)
         return x
 
-    def _sum(self, x: Elements, axis: int) -> Elements:
-        def at(indices: tuple[Index, ...]) -> Scalar:
+    def _sum(self, x: IndexedTensor, axis: int) -> IndexedTensor:
+        def at(indices: tuple[IndexSum, ...]) -> Scalar:
             return self._total(
                 x.shape[axis], lambda k: x.at((*indices[:axis], k, *indices[axis + 1 :]))
             )
 
-        return Elements((*x.shape[:axis], 1, *x.shape[axis + 1 :]), at)
+        return IndexedTensor((*x.shape[:axis], 1, *x.shape[axis + 1 :]), at)
 
-    def largest(self, x: Elements, axes: Sequence[int]) -> Elements:
-        def at(indices: tuple[Index, ...]) -> Scalar:
+    def largest(self, x: IndexedTensor, axes: Sequence[int]) -> IndexedTensor:
+        def at(indices: tuple[IndexSum, ...]) -> Scalar:
             parts = self._runs(
                 [x.shape[axis] for axis in axes],
                 lambda at: x.at(_placed(indices, axes, at)),
@@ -213,77 +205,77 @@ class ElementAlgebra(Numbers):
             items: list[Item] = [(bound, part.poly) for bound, part in parts]
             if not items:
                 raise Unprovable("the largest of nothing")
-            return Scalar(largest(items), *met(*(part for _, part in parts)))
+            return Scalar(maximum_of(items), *met(*(part for _, part in parts)))
 
         kept = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
-        return Elements(kept, at)
+        return IndexedTensor(kept, at)
 
-    def matmul(self, x: Elements, y: Elements) -> Elements:
+    def matmul(self, x: IndexedTensor, y: IndexedTensor) -> IndexedTensor:
         lead = [
             two if one == 1 else one for one, two in zip(x.shape[:-2], y.shape[:-2], strict=True)
         ]
 
-        def at(indices: tuple[Index, ...]) -> Scalar:
+        def at(indices: tuple[IndexSum, ...]) -> Scalar:
             *front, row, column = indices
 
-            def product_at(k: Index) -> Scalar:
+            def product_at(k: IndexSum) -> Scalar:
                 a, b = x.at((*front, row, k)), y.at((*front, k, column))
                 return _multiplied(a, b)
 
             return self._total(x.shape[-1], product_at)
 
-        return Elements((*lead, x.shape[-2], y.shape[-1]), at)
+        return IndexedTensor((*lead, x.shape[-2], y.shape[-1]), at)
 
-    def size(self, x: Elements, axis: int) -> Elements:
+    def size(self, x: IndexedTensor, axis: int) -> IndexedTensor:
         poly = of_size(x.shape[axis])
-        return Elements((), lambda at: Scalar(poly))
+        return IndexedTensor((), lambda at: Scalar(poly))
 
     # Structure
 
-    def broadcast(self, x: Elements, shape: Sequence[Dim]) -> Elements:
-        return Elements(shape, lambda at: x.at(at if x.shape else ()))
+    def broadcast(self, x: IndexedTensor, shape: Sequence[Dim]) -> IndexedTensor:
+        return IndexedTensor(shape, lambda at: x.at(at if x.shape else ()))
 
-    def reshape(self, x: Elements, shape: Sequence[Dim]) -> Elements:
+    def reshape(self, x: IndexedTensor, shape: Sequence[Dim]) -> IndexedTensor:
         new = tuple(shape)
         if new == x.shape:
             return x
         groups = regroup(self, x.shape, new)
 
-        def at(indices: tuple[Index, ...]) -> Scalar:
-            found: list[Index] = [ZERO] * len(x.shape)
+        def at(indices: tuple[IndexSum, ...]) -> Scalar:
+            found: list[IndexSum] = [ZERO] * len(x.shape)
             for left, right in groups:
                 _regrouped(indices, new, right, found, x.shape, left)
             return x.at(found)
 
-        return Elements(new, at)
+        return IndexedTensor(new, at)
 
-    def transpose(self, x: Elements, axes: Sequence[int]) -> Elements:
+    def transpose(self, x: IndexedTensor, axes: Sequence[int]) -> IndexedTensor:
         where = {axis: place for place, axis in enumerate(axes)}
-        return Elements(
+        return IndexedTensor(
             [x.shape[axis] for axis in axes],
             lambda at: x.at([at[where[axis]] for axis in range(len(axes))]),
         )
 
-    def slice(self, x: Elements, axis: int, start: Dim, stop: Dim, step: int) -> Elements:
+    def slice(self, x: IndexedTensor, axis: int, start: Dim, stop: Dim, step: int) -> IndexedTensor:
         length = stop - start
         if step > 1:
             length = self.over(length + (-self.value(length) % step), step, "slice")
 
-        def at(indices: tuple[Index, ...]) -> Scalar:
+        def at(indices: tuple[IndexSum, ...]) -> Scalar:
             moved = indices[axis].times(step).shifted(start)
             if length == 1:
-                moved = Index((), start)
+                moved = IndexSum((), start)
             return x.at((*indices[:axis], moved, *indices[axis + 1 :]))
 
-        return Elements((*x.shape[:axis], length, *x.shape[axis + 1 :]), at)
+        return IndexedTensor((*x.shape[:axis], length, *x.shape[axis + 1 :]), at)
 
-    def concatenate(self, xs: Sequence[Elements], axis: int) -> Elements:
+    def concatenate(self, xs: Sequence[IndexedTensor], axis: int) -> IndexedTensor:
         whole: Dim = 0
         for x in xs:
             whole = whole + x.shape[axis]
 
-        def at(indices: tuple[Index, ...]) -> Scalar:
-            index, start = indices[axis], Index((), 0).constant
+        def at(indices: tuple[IndexSum, ...]) -> Scalar:
+            index, start = indices[axis], IndexSum((), 0).constant
             for x in xs[:-1]:
                 if border(index, start + x.shape[axis]):
                     break
@@ -293,44 +285,48 @@ class ElementAlgebra(Numbers):
             return x.at((*indices[:axis], index.shifted(0 - start), *indices[axis + 1 :]))
 
         first = xs[0].shape
-        return Elements((*first[:axis], whole, *first[axis + 1 :]), at)
+        return IndexedTensor((*first[:axis], whole, *first[axis + 1 :]), at)
 
-    def pad(self, x: Elements, axis: int, low: Dim, high: Dim, value: Fraction) -> Elements:
+    def pad(
+        self, x: IndexedTensor, axis: int, low: Dim, high: Dim, value: Fraction
+    ) -> IndexedTensor:
         size = x.shape[axis]
 
-        def at(indices: tuple[Index, ...]) -> Scalar:
+        def at(indices: tuple[IndexSum, ...]) -> Scalar:
             index = indices[axis]
             inner = (*indices[:axis], index.shifted(0 - low), *indices[axis + 1 :])
             try:
                 outside = (low != 0 and border(index, low)) or not border(index, low + size)
             except Unprovable:
-                inside = of_base(Call(f"within {low} {low + size}", [of_index(index)]))
+                inside = of_base(FunctionCall(f"within {low} {low + size}", [of_index(index)]))
                 element = x.at(inner)
                 rest = multiply(minus(constant(1), inside), constant(value))
                 return Scalar(plus(multiply(inside, element.poly), rest), NOTHING, element.demands)
             return Scalar(constant(value)) if outside else x.at(inner)
 
-        return Elements((*x.shape[:axis], low + size + high, *x.shape[axis + 1 :]), at)
+        return IndexedTensor((*x.shape[:axis], low + size + high, *x.shape[axis + 1 :]), at)
 
-    def diagonal(self, x: Elements) -> Elements:
-        return Elements(x.shape[:-1], lambda at: x.at((*at, at[-1])))
+    def diagonal(self, x: IndexedTensor) -> IndexedTensor:
+        return IndexedTensor(x.shape[:-1], lambda at: x.at((*at, at[-1])))
 
-    def windows(self, x: Elements, axis: int, window: Dim, stride: int, dilation: int) -> Elements:
+    def windows(
+        self, x: IndexedTensor, axis: int, window: Dim, stride: int, dilation: int
+    ) -> IndexedTensor:
         places = window_count(NUMBERS, x.shape[axis], window, stride, dilation)
 
-        def at(indices: tuple[Index, ...]) -> Scalar:
+        def at(indices: tuple[IndexSum, ...]) -> Scalar:
             moved = indices[axis].times(stride).plus(indices[axis + 1].times(dilation))
             return x.at((*indices[:axis], moved, *indices[axis + 2 :]))
 
-        return Elements((*x.shape[:axis], places, window, *x.shape[axis + 1 :]), at)
+        return IndexedTensor((*x.shape[:axis], places, window, *x.shape[axis + 1 :]), at)
 
-    def shape(self, x: Elements) -> tuple[Dim, ...]:
+    def shape(self, x: IndexedTensor) -> tuple[Dim, ...]:
         return x.shape
 
 
 def _placed(
-    indices: Sequence[Index], axes: Sequence[int], values: Sequence[Index]
-) -> tuple[Index, ...]:
+    indices: Sequence[IndexSum], axes: Sequence[int], values: Sequence[IndexSum]
+) -> tuple[IndexSum, ...]:
     found = list(indices)
     for axis, value in zip(axes, values, strict=True):
         found[axis] = value
@@ -338,10 +334,10 @@ def _placed(
 
 
 def _regrouped(
-    indices: Sequence[Index],
+    indices: Sequence[IndexSum],
     new: Sequence[Dim],
     right: Sequence[int],
-    found: list[Index],
+    found: list[IndexSum],
     old: Sequence[Dim],
     left: Sequence[int],
 ) -> None:
@@ -359,16 +355,16 @@ def _regrouped(
 
 
 def _added(a: Scalar, b: Scalar) -> Scalar:
-    return endless.sum_of(Scalar(plus(a.poly, b.poly), *met(a, b)), a, b)
+    return infinity.sum_of(Scalar(plus(a.poly, b.poly), *met(a, b)), a, b)
 
 
 def _multiplied(a: Scalar, b: Scalar) -> Scalar:
-    return endless.product_of(Scalar(multiply(a.poly, b.poly), *met(a, b)), a, b)
+    return infinity.product_of(Scalar(multiply(a.poly, b.poly), *met(a, b)), a, b)
 
 
 def _divided(a: Scalar, b: Scalar) -> Scalar:
     below = raised(b.poly, Fraction(-1))
-    found = endless.quotient_of(Scalar(multiply(a.poly, below), *met(a, b)), a, b)
+    found = infinity.quotient_of(Scalar(multiply(a.poly, below), *met(a, b)), a, b)
     return _nonzero(found, below)
 
 
@@ -429,6 +425,6 @@ def _selected(where: Scalar, a: Scalar, b: Scalar) -> Scalar:
     if a.poly.key({}) == b.poly.key({}):
         return Scalar(a.poly, sure, demands)
     truth = where.poly
-    if endless.endless(where):
-        truth = of_base(Call(f"truth{endless.OPAQUE}", [truth]))
-    return Scalar(of_base(Call("select", [truth, a.poly, b.poly])), sure, demands)
+    if infinity.is_infinite(where):
+        truth = of_base(FunctionCall(f"truth{infinity.OPAQUE}", [truth]))
+    return Scalar(of_base(FunctionCall("select", [truth, a.poly, b.poly])), sure, demands)

@@ -1,12 +1,17 @@
-"""Which element of a tensor is meant: sums of index variables, with sizes as coefficients."""
+"""Element indices as sums of index variables, and the ranges, digits or cases that an index runs
+over.
+
+Everything that an index runs over: whole, in digits, in ranges, or one place after the other.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 from ...tensor.sizes import Dim, Powers, Size, quotient
+from .rules import Rule, fire
 
 _numbers = itertools.count()
 
@@ -49,7 +54,7 @@ def _number(term: tuple[Var, Dim]) -> int:
     return term[0].number
 
 
-class Index:
+class IndexSum:
     """A sum of index variables times sizes, and a constant. Immutable."""
 
     __slots__ = ("_key", "constant", "terms")
@@ -60,7 +65,7 @@ class Index:
         self._key: str | None = None
 
     @classmethod
-    def of(cls, var: Var) -> Index:
+    def of(cls, var: Var) -> IndexSum:
         """A variable's value; one that can only be zero is zero."""
         return cls(((var, 1),) if var.extent != 1 else ())
 
@@ -68,33 +73,33 @@ class Index:
     def vars(self) -> tuple[Var, ...]:
         return tuple(var for var, _ in self.terms)
 
-    def plus(self, other: Index) -> Index:
+    def plus(self, other: IndexSum) -> IndexSum:
         factors: dict[Var, Dim] = dict(self.terms)
         for var, factor in other.terms:
             factors[var] = factors.get(var, 0) + factor
-        return Index(
+        return IndexSum(
             ((var, factor) for var, factor in factors.items() if factor != 0),
             self.constant + other.constant,
         )
 
-    def times(self, factor: Dim) -> Index:
+    def times(self, factor: Dim) -> IndexSum:
         if factor == 1:
             return self
         if factor == 0:
             return ZERO
-        return Index(((var, own * factor) for var, own in self.terms), self.constant * factor)
+        return IndexSum(((var, own * factor) for var, own in self.terms), self.constant * factor)
 
-    def shifted(self, by: Dim) -> Index:
-        return Index(self.terms, self.constant + by)
+    def shifted(self, by: Dim) -> IndexSum:
+        return IndexSum(self.terms, self.constant + by)
 
-    def at(self, values: Mapping[Var, Index]) -> Index:
+    def at(self, values: Mapping[Var, IndexSum]) -> IndexSum:
         """Puts indices in the place of variables."""
         if not any(var in values for var, _ in self.terms):
             return self
-        result = Index((), self.constant)
+        result = IndexSum((), self.constant)
         for var, factor in self.terms:
             value = values.get(var)
-            part = Index(((var, factor),)) if value is None else value.times(factor)
+            part = IndexSum(((var, factor),)) if value is None else value.times(factor)
             result = result.plus(part)
         return result
 
@@ -119,7 +124,7 @@ class Index:
         return self.key({})
 
 
-ZERO = Index(())
+ZERO = IndexSum(())
 
 
 def fits(low: Iterable[tuple[Var, Dim]], limit: Dim) -> bool:
@@ -148,7 +153,7 @@ def _never_negative(dim: Dim) -> bool:
     return rising and sum(factor for _, factor in dim.terms) >= 0
 
 
-def divide(index: Index, by: Dim) -> tuple[Index, Index]:
+def divide(index: IndexSum, by: Dim) -> tuple[IndexSum, IndexSum]:
     """Writes an index as `high * by + low`; asks for a split where a variable straddles."""
     if by == 1:
         return index, ZERO
@@ -165,7 +170,7 @@ def divide(index: Index, by: Dim) -> tuple[Index, Index]:
         raise Unprovable(f"an index that begins {rest} before what is split by {by}")
     if not fits(low, by - rest):
         _split(low, by)
-    return Index(high, above), Index(low, rest)
+    return IndexSum(high, above), IndexSum(low, rest)
 
 
 def parted(constant: Dim, by: Dim) -> tuple[Dim, Dim]:
@@ -198,7 +203,7 @@ def _split(low: list[tuple[Var, Dim]], by: Dim) -> None:
     raise Unprovable(f"an index that is split by {by} in another way than it is made")
 
 
-def border(index: Index, at: Dim) -> bool:
+def border(index: IndexSum, at: Dim) -> bool:
     """Whether an index is always below a border; asks for cases where it crosses it."""
     reach: Dim = index.constant + 1
     for var, factor in index.terms:
@@ -214,3 +219,80 @@ def border(index: Index, at: Dim) -> bool:
         if step is not None and within and fits(lower, factor):
             raise CasesNeeded(var, step)
     raise Unprovable(f"an index that crosses the border {at} in the middle of a digit")
+
+
+ValueT = TypeVar("ValueT")
+
+CASES = 64
+"""How often one sum, or one output, is cut into cases or digits."""
+
+Run: TypeAlias = tuple[tuple[IndexSum, ...], tuple[Var, ...]]
+"""Indices, and the variables in them that run."""
+
+
+def index_ranges(
+    extents: Sequence[Dim], body: Callable[[tuple[IndexSum, ...]], ValueT], unrolled: int = 1
+) -> list[tuple[tuple[Var, ...], ValueT]]:
+    """The body over all indices: cases, each with the variables that it runs over."""
+    vars_ = [Var(extent) for extent in extents]
+    whole = tuple(IndexSum.of(var) for var in vars_), tuple(var for var in vars_ if var.extent != 1)
+    work = list(_written_out(whole, unrolled)) if 0 not in extents else []
+    found: list[tuple[tuple[Var, ...], ValueT]] = []
+    for _ in range(CASES + len(work)):
+        if not work:
+            return found
+        indices, bound = work.pop()
+        try:
+            found.append((bound, body(indices)))
+        except SplitNeeded as split:
+            if split.var not in bound:
+                raise
+            fire(Rule.SUM_SPLIT)
+            work += _written_out(digits(indices, bound, split), unrolled)
+        except CasesNeeded as cases:
+            if cases.var not in bound:
+                raise
+            fire(Rule.SUM_RANGES)
+            work += ranges(indices, bound, cases)
+    raise Unprovable("too many cases")
+
+
+def _written_out(run: Run, unrolled: int) -> Iterator[Run]:
+    """The run itself; or one for each place of those of its variables that have few."""
+    indices, bound = run
+    short = [var for var in bound if isinstance(var.extent, int) and var.extent <= unrolled]
+    rest = tuple(var for var in bound if var not in short)
+    for places in itertools.product(*(range(_count(var)) for var in short)):
+        at = {var: IndexSum((), place) for var, place in zip(short, places, strict=True)}
+        yield tuple(index.at(at) for index in indices), rest
+
+
+def _count(var: Var) -> int:
+    assert isinstance(var.extent, int)
+    return var.extent
+
+
+def digits(indices: Sequence[IndexSum], bound: Sequence[Var], split: SplitNeeded) -> Run:
+    """Writes a variable as two digits."""
+    outer = quotient(split.var.extent, split.inner)
+    if outer is None:
+        raise Unprovable(f"{split.inner} does not divide {split.var.extent}")
+    high, low = Var(outer), Var(split.inner)
+    value = IndexSum.of(high).times(split.inner).plus(IndexSum.of(low))
+    rest = [var for var in bound if var is not split.var]
+    fresh = [var for var in (high, low) if var.extent != 1]
+    return tuple(index.at({split.var: value}) for index in indices), (*rest, *fresh)
+
+
+def ranges(indices: Sequence[IndexSum], bound: Sequence[Var], cases: CasesNeeded) -> list[Run]:
+    """Cuts a variable's range in two."""
+    rest = [var for var in bound if var is not cases.var]
+    found: list[Run] = []
+    for start, extent in ((0, cases.border), (cases.border, cases.var.extent - cases.border)):
+        if extent == 0:
+            continue
+        part = Var(extent)
+        value = IndexSum.of(part).shifted(start)
+        fresh = [part] if extent != 1 else []
+        found.append((tuple(index.at({cases.var: value}) for index in indices), (*rest, *fresh)))
+    return found

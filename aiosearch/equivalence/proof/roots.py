@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from .indices import Var
-from .scalars import ONE, Base, Monomial, Poly, Whole
+from .normal_form import ONE, Base, Monomial, Poly, SumBase
 
 
 def root(number: Fraction, power: Fraction) -> tuple[Fraction, list[tuple[Base, Fraction]]]:
@@ -31,7 +31,7 @@ def root(number: Fraction, power: Fraction) -> tuple[Fraction, list[tuple[Base, 
         primes.append(inside)
     times = int(power * 2)
     bases: list[tuple[Base, Fraction]] = [
-        (Whole(Poly((Monomial(Fraction(p)),))), power) for p in primes
+        (SumBase(Poly((Monomial(Fraction(p)),))), power) for p in primes
     ]
     return outer**times, bases
 
@@ -69,7 +69,7 @@ def separated(term: Monomial) -> list[Monomial]:
             some([one for one in exponents if one.vars & group]),
             [var for var in term.bound if var in group],
         )
-        found.append(Monomial(ONE, (), ((Whole(Poly((inner,))), ONE),)))
+        found.append(Monomial(ONE, (), ((SumBase(Poly((inner,))), ONE),)))
     return found
 
 

@@ -1,14 +1,19 @@
-"""Sums over digits of one index are one sum; sums over neighbouring ranges are one sum."""
+"""Simplification of sums: fused digits, joined ranges, and masks that leave one summand.
+
+Sums that a mask leaves one place of: the sum over i of `[i = j]·x(i)` is `x(j)`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import TypeAlias
 
 from ...tensor.sizes import Dim, Size, quotient
-from .indices import Index, Var
+from .indices import IndexSum, Var
+from .normal_form import ONE, Base, FunctionCall, Monomial, Poly, Position
 from .rules import Rule, fire
-from .scalars import Monomial
 
 
 def fused(term: Monomial) -> Monomial:
@@ -19,7 +24,7 @@ def fused(term: Monomial) -> Monomial:
             return term
         high, low = pair
         whole = Var(high.extent * low.extent)
-        values = {high: Index(()), low: Index.of(whole)}
+        values = {high: IndexSum(()), low: IndexSum.of(whole)}
         fire(Rule.SUM_SPLIT)
         term = term.mapped(values, [*(var for var in term.bound if var not in pair), whole])
     return term
@@ -28,7 +33,7 @@ def fused(term: Monomial) -> Monomial:
 def _digits(term: Monomial) -> tuple[Var, Var] | None:
     seen = list(term.indices())
     counted = {index for index in seen if isinstance(index, Var)}
-    indices = [dict(index.terms) for index in seen if isinstance(index, Index)]
+    indices = [dict(index.terms) for index in seen if isinstance(index, IndexSum)]
     bound = [var for var in term.bound if var not in counted]
     for high in bound:
         for low in bound:
@@ -108,4 +113,57 @@ def _stretched(term: Monomial, var: Var, extent: Dim, shift: Dim = 0) -> Monomia
     """The summand with another extent of one of its sums, and its start moved."""
     fresh = Var(extent)
     rest = [other for other in term.bound if other is not var]
-    return term.mapped({var: Index(((fresh, 1),), shift)}, [*rest, fresh])
+    return term.mapped({var: IndexSum(((fresh, 1),), shift)}, [*rest, fresh])
+
+
+@dataclass(frozen=True)
+class MaskedSum:
+    """What a sum comes to: a product, and the variables that are left to sum over."""
+
+    rest: Monomial
+    """All factors but the masked one."""
+    masked: Poly
+    bound: tuple[Var, ...]
+
+
+def picked(term: Monomial, bound: Sequence[Var]) -> MaskedSum | None:
+    """Sums over one of these variables, if a mask holds it equal to another."""
+    for place, (base, power) in enumerate(term.factors):
+        pair = _mask(base) if power == 1 else None
+        for gone, kept in (pair, pair[::-1]) if pair is not None else ():
+            if gone in bound and gone.extent == kept.extent:
+                values = {gone: IndexSum.of(kept)}
+                assert isinstance(base, FunctionCall)
+                others = term.factors[:place] + term.factors[place + 1 :]
+                rest = Monomial(term.number, term.sizes, others, term.exponent)
+                left = tuple(var for var in bound if var is not gone)
+                return MaskedSum(rest.mapped(values), base.arguments[1].mapped(values), left)
+    return None
+
+
+def _mask(base: Base) -> tuple[Var, Var] | None:
+    """The two variables of a choice that is zero unless they are equal."""
+    if not isinstance(base, FunctionCall) or base.name != "select" or base.arguments[2].terms:
+        return None
+    where = base.arguments[0]
+    only = where.terms[0].factors if len(where.terms) == 1 else ()
+    if len(only) != 1 or where.terms[0].number != 1 or only[0][1] != 1:
+        return None
+    equal = only[0][0]
+    if not isinstance(equal, FunctionCall) or equal.name != "==":
+        return None
+    return _difference(equal.arguments[0])
+
+
+def _difference(a: Poly) -> tuple[Var, Var] | None:
+    """The variables of `i - j`."""
+    found: dict[Fraction, Var] = {}
+    for term in a.terms:
+        base, power = term.factors[0] if len(term.factors) == 1 else (None, ONE)
+        plain = not term.sizes and not term.bound and term.exponent is None
+        if not isinstance(base, Position) or power != 1 or not plain:
+            return None
+        found[term.number] = base.var
+    if len(a.terms) != 2 or set(found) != {ONE, -ONE}:
+        return None
+    return found[ONE], found[-ONE]

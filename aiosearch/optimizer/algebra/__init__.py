@@ -1,10 +1,18 @@
-"""Algebra as a search: programs that compute the same for less."""
+"""Algebra as a search: programs that compute the same for less. `improve` is the entry; it goes
+back and forth between `RewriteSearch`, by rules, and `EnumerationSearch`, bottom up without rules.
+"""
 
 from __future__ import annotations
 
-from .enumerating import Enumerating
-from .estimate import estimate
-from .improving import improve, searchable
-from .rewriting import Rewriting, Step
+from .cost import estimate
+from .enumeration import EnumerationSearch
+from .search import RewriteSearch, RewrittenProgram, improve, searchable
 
-__all__ = ["Enumerating", "Rewriting", "Step", "estimate", "improve", "searchable"]
+__all__ = [
+    "EnumerationSearch",
+    "RewriteSearch",
+    "RewrittenProgram",
+    "estimate",
+    "improve",
+    "searchable",
+]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from aiosearch.testing import strategy_suite
-from aiosearch.testing.conformance import CHECKS, Check
-from aiosearch.testing.subject import Subject
+from aiosearch.testing.suites.conformance import CHECKS, Check
+from aiosearch.testing.suites.subject import StrategyUnderTest
 
 TestInterleaved = strategy_suite("interleaved")
 FEW = [check for check in CHECKS if not check.name.endswith(("-1-workers", "-8-workers"))]
@@ -15,4 +15,4 @@ FEW = [check for check in CHECKS if not check.name.endswith(("-1-workers", "-8-w
 @pytest.mark.parametrize("check", FEW, ids=lambda check: check.name)
 async def test_cut_deeper_it_conforms_too(check: Check) -> None:
     """With other processes, and without."""
-    await check.run(Subject("interleaved", {"depth": 4}))
+    await check.run(StrategyUnderTest("interleaved", {"depth": 4}))

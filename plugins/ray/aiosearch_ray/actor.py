@@ -16,7 +16,7 @@ from .outbox import Outbox
 class HostActor:
     """One for each node; it speaks when it is asked to, because Ray's calls go one way.
 
-    An empty batch is the last.
+    An empty batch from `collect` is the last.
     """
 
     def __init__(self, workers: int, name: str, notes: str) -> None:
@@ -49,7 +49,7 @@ class HostActor:
 
 
 class ActorLink:
-    """The actor's end of the link."""
+    """The actor's end of the `Link`."""
 
     peer = "the search"
 

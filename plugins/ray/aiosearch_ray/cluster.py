@@ -21,12 +21,12 @@ from . import notes
 
 T = TypeVar("T")
 REACH_SECONDS = 5.0
-"""How long a cluster may take to accept a connection."""
+"""Seconds that a cluster may take to accept a connection."""
 NAMESPACE = "aiosearch"
-"""Where named actors are found, whatever a user's own namespace is."""
+"""The Ray namespace in which named actors are found, whatever a user's own is."""
 
 
-class Node(Struct, frozen=True):
+class RayNode(Struct, frozen=True):
     """A machine of the cluster."""
 
     id: str
@@ -35,7 +35,7 @@ class Node(Struct, frozen=True):
 
 
 class Actor(Protocol):
-    """A host actor, from afar; its calls raise LostError where it is gone."""
+    """A `HostActor`, from afar; its calls raise `LostError` where it is gone."""
 
     async def collect(self) -> list[bytes]: ...
     async def deliver(self, batch: list[bytes]) -> None: ...
@@ -58,7 +58,7 @@ class Cluster:
         self._thread = ThreadPoolExecutor(1, "aiosearch-ray")
 
     async def open(self) -> None:
-        """Connects, or starts Ray on this machine; raises AiosearchError where it cannot."""
+        """Connects, or starts Ray on this machine; raises `AiosearchError` where it cannot."""
         if self._wanted is not None and ":" in self._wanted:
             await _reach(self._wanted)
         terminate = signal.getsignal(signal.SIGTERM)
@@ -67,12 +67,13 @@ class Cluster:
         if terminate is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, terminate)
 
-    async def nodes(self) -> list[Node]:
+    async def nodes(self) -> list[RayNode]:
         """The machines that are there now and have processors."""
         return await self._call(_nodes)
 
-    async def place(self, node: Node, cpus: int, notes: str) -> RemoteActor:
-        """Asks for a host actor on a node; it runs as soon as so many processors are free there.
+    async def place(self, node: RayNode, cpus: int, notes: str) -> RemoteActor:
+        """Asks for a `HostActor` on a node; it runs as soon as so many processors are free
+        there.
 
         `notes` is the name of the actor that keeps what the search has found.
         """
@@ -135,7 +136,7 @@ class RemoteActor:
 
 
 class RemoteNotes:
-    """The named actor, by its handle; its calls raise LostError where it is gone."""
+    """The `Notes` actor, by its handle; its calls raise `LostError` where it is gone."""
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
@@ -160,7 +161,7 @@ async def recall(name: str) -> AsyncIterator[Verdicts]:
 
 
 async def _reach(address: str) -> None:
-    """Raises AiosearchError where nobody listens; Ray itself would try for minutes."""
+    """Raises `AiosearchError` where nobody listens; Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     try:
         async with asyncio.timeout(REACH_SECONDS):
@@ -175,39 +176,39 @@ async def _answer(call: Any) -> Any:
     try:
         return await call
     except _ray().exceptions.RayError as error:
-        raise LostError(_told(error)) from None
+        raise LostError(_error_text(error)) from None
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Ray's errors are paragraphs: the first line says what happened, the last what was raised."""
     lines = str(error).strip().splitlines()
     raised = getattr(error, "actor_init_failed", False)
     return lines[-1 if raised else 0]
 
 
-def _nodes() -> list[Node]:
-    found = [
-        Node(node["NodeID"], node["NodeManagerHostname"], int(node["Resources"].get("CPU", 0)))
+def _nodes() -> list[RayNode]:
+    nodes = [
+        RayNode(node["NodeID"], node["NodeManagerHostname"], int(node["Resources"].get("CPU", 0)))
         for node in _ray().nodes()
         if node["Alive"]
     ]
-    return [node for node in found if node.cpus]
+    return [node for node in nodes if node.cpus]
 
 
-def _place(node: Node, cpus: int, notes: str) -> RemoteActor:
+def _place(node: RayNode, cpus: int, notes: str) -> RemoteActor:
     from .actor import HostActor
 
     ray = _ray()
     there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
-    made = ray.remote(HostActor).options(num_cpus=cpus, scheduling_strategy=there)
-    return RemoteActor(made.remote(cpus, node.name, notes))
+    actor_class = ray.remote(HostActor).options(num_cpus=cpus, scheduling_strategy=there)
+    return RemoteActor(actor_class.remote(cpus, node.name, notes))
 
 
 def _notes(name: str, keep: bool) -> RemoteNotes:
     ray = _ray()
     node = ray.get_runtime_context().get_node_id()  # others are the first to be scaled away
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=True)
-    made = ray.remote(notes.Notes).options(
+    actor_class = ray.remote(notes.Notes).options(
         name=name,
         namespace=NAMESPACE,
         get_if_exists=True,
@@ -215,11 +216,11 @@ def _notes(name: str, keep: bool) -> RemoteNotes:
         num_cpus=0,
         scheduling_strategy=here,
     )
-    return RemoteNotes(made.remote())
+    return RemoteNotes(actor_class.remote())
 
 
 def _ray() -> Any:
-    """Takes a second to import, which only those wait for who search with it."""
+    """Imports Ray, which takes a second: only those wait for it who search with it."""
     import ray.util.scheduling_strategies
 
     return ray

@@ -11,7 +11,7 @@ from .cluster import Actor
 from .outbox import Outbox
 
 LINGER_SECONDS = 1.0
-"""How long what was sent may still go out after `close`."""
+"""Seconds for which what was sent may still go out after `close`."""
 
 
 class RayLink:
@@ -51,7 +51,8 @@ class RayLink:
         await self._ended.wait()
 
     async def finish(self) -> None:
-        """Closes it, and waits until what was sent has gone out: for a second at most."""
+        """Closes the link, and waits until what was sent has gone out: for `LINGER_SECONDS`
+        at most."""
         self.close()
         await asyncio.wait([self._speaking], timeout=LINGER_SECONDS)
         tasks = [task for task in (self._speaking, self._listening) if task is not None]

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from aiosearch.remote.links import Link
 
-from .cluster import Cluster, Node
+from .cluster import Cluster, RayNode
 from .notebook import RayNotebook
 from .placement import Placement
 
 LOOK_SECONDS = 2.0
-"""Between looks at which nodes there are."""
+"""Seconds between looks at which nodes there are."""
 
 _log = logging.getLogger("aiosearch")
 
@@ -70,7 +70,7 @@ class RayListener:
                 self._match({node.id: node for node in nodes})
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _match(self, nodes: dict[str, Node]) -> None:
+    def _match(self, nodes: dict[str, RayNode]) -> None:
         """Begins with the nodes that have come, and ends with those that are gone."""
         for id in self._placed.keys() - nodes.keys():
             self._placed[id].cancel()

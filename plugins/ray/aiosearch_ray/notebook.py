@@ -1,4 +1,4 @@
-"""The search's side of the named actor: it is told what is new, and made anew where it dies."""
+"""The search's side of the `Notes` actor, which hears what is new and is replaced if it dies."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from aiosearch.remote.links import LostError
 from aiosearch.remote.notebooks import Known, Standing
 
 from .cluster import Cluster, RemoteNotes
-from .notes import Kept, Standings, encode, parts
+from .notes import KeptVerdicts, Standings, encode, parts
 
 GATHER_SECONDS = 0.1
-"""What comes in such a time travels together."""
+"""Seconds; what comes in such a time travels together."""
 LOOK_SECONDS = 2.0
-"""An actor of which nothing is wanted for so long is asked whether it is there."""
+"""Seconds without anything to write after which an actor is asked whether it is there."""
 PATIENCE = 30.0
-"""How long a kept actor may take to tell what it knows."""
+"""Seconds that a kept actor may take to tell what it knows."""
 LINGER_SECONDS = 5.0
-"""How long a kept actor may take in the end to hear what is new, or everything."""
+"""Seconds that a kept actor may take in the end to hear what is new, or everything."""
 SHORTEST, LONGEST = 0.5, 10.0
 """Seconds between one actor and the next: twice as many after each that could not be written to."""
 
@@ -42,7 +42,7 @@ class RayNotebook:
         self._keep = keep is not None
         self._writer = secrets.token_hex(4)  # a kept actor hears of many with equal numbers
         self._notes: RemoteNotes | None = None
-        self._kept, self._new = Kept(), Kept()
+        self._kept, self._new = KeptVerdicts(), KeptVerdicts()
         self._standings = Standings()
         self._unsaid: set[str] = set()
         self._news = asyncio.Event()
@@ -50,7 +50,7 @@ class RayNotebook:
         self._writing: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Makes the actor, or reads what a kept one knows; raises AiosearchError if it cannot."""
+        """Makes the actor, or reads what a kept one knows; raises `AiosearchError` if it cannot."""
         try:
             self._notes = await self._cluster.notes(self.name, self._keep)
             if self._keep:
@@ -111,21 +111,21 @@ class RayNotebook:
         await self._write()
 
     async def _write(self) -> None:
-        """Says what is new, if anything: a part at a time."""
+        """Writes what is new, if anything: a part at a time."""
         if self._notes is None:
             self._notes = await self._cluster.notes(self.name, self._keep)
-        more = True
-        while more:
+        unsent = True
+        while unsent:
             part, unsaid = self._new.part(), self._unsaid
             self._unsaid = set()
             by_name = self._standings.by_name
             standings = {name: by_name[name] for name in unsaid if name in by_name}
             await self._notes.write(encode(part), encode(standings))
             self._new.remove(part)
-            more = bool(self._new or self._unsaid)
+            unsent = bool(self._new or self._unsaid)
 
     def _lose(self, error: Exception) -> None:
-        """The next one is to be told everything."""
+        """Has everything written again: the next actor knows nothing."""
         if not self._warned:
             self._warned = True
             _log.warning("the actor %s is lost: %s; another takes its place", self.name, error)

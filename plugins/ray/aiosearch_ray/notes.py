@@ -12,7 +12,7 @@ from aiosearch.checks.verdict import Status, Verdict
 from aiosearch.remote.notebooks import PART, Known, Standing, Verdicts
 
 MOST_VERDICTS = 200_000
-"""When there are more, the oldest go."""
+"""Verdicts that are kept; when there are more, the oldest go."""
 MOST_SEARCHES = 100
 
 encode = msgspec.msgpack.Encoder().encode
@@ -20,7 +20,7 @@ _verdicts = msgspec.msgpack.Decoder(list[tuple[bytes, Verdict]]).decode
 _standings = msgspec.msgpack.Decoder(dict[str, Standing]).decode
 
 
-class Kept:
+class KeptVerdicts:
     """Verdicts by their digests."""
 
     def __init__(self) -> None:
@@ -29,10 +29,10 @@ class Kept:
     def __len__(self) -> int:
         return len(self._verdicts)
 
-    def add(self, known: Iterable[Known]) -> None:
-        """Takes verdicts; an answer stays where a smaller budget led to none."""
+    def add(self, answers: Iterable[Known]) -> None:
+        """Takes verdicts; an answer stays where a smaller budget led to `unknown`."""
         verdicts = self._verdicts
-        for digest, verdict in known:
+        for digest, verdict in answers:
             if verdict.status is not Status.UNKNOWN or not _answers(verdicts.get(digest)):
                 verdicts[digest] = verdict
         if len(verdicts) > MOST_VERDICTS:
@@ -40,12 +40,12 @@ class Kept:
                 del verdicts[old]
 
     def part(self, start: int = 0) -> list[Known]:
-        """Some from a place on, the oldest first; none beyond the last."""
+        """A part of the verdicts from `start` on, the oldest first; none beyond the last."""
         return list(islice(self._verdicts.items(), start, start + PART))
 
-    def remove(self, known: Iterable[Known]) -> None:
-        """Forgets these, but for those that are others by now."""
-        for digest, verdict in known:
+    def remove(self, verdicts: Iterable[Known]) -> None:
+        """Forgets these verdicts, but for those that are others by now."""
+        for digest, verdict in verdicts:
             if self._verdicts.get(digest) is verdict:
                 del self._verdicts[digest]
 
@@ -54,7 +54,7 @@ class Kept:
 
 
 class Standings:
-    """How searches stand, by their names: the latest hundred."""
+    """How searches stand, by their names: the latest hundred `Standing`s."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Standing] = {}
@@ -74,7 +74,7 @@ class Notes:
     """
 
     def __init__(self) -> None:
-        self._kept = Kept()
+        self._kept = KeptVerdicts()
         self._standings = Standings()
 
     def write(self, verdicts: bytes, standings: bytes) -> None:
@@ -91,7 +91,7 @@ class Notes:
 
         `best` is the best solution as msgpack: `msgspec.msgpack.decode` reads it.
         """
-        searches = {name: msgspec.structs.asdict(one) for name, one in self._of_all()}
+        searches = {name: msgspec.structs.asdict(state) for name, state in self._of_all()}
         return {"verdicts": len(self._kept), "searches": searches}
 
     def _of_all(self) -> Iterable[tuple[str, Standing]]:
@@ -99,22 +99,23 @@ class Notes:
 
 
 class Readable(Protocol):
-    """The actor, from afar."""
+    """The actor, from afar: what `parts` needs of it."""
 
     async def read(self, start: int) -> bytes: ...
 
 
 async def parts(notes: Readable) -> AsyncIterator[list[Known]]:
-    """Its verdicts; raises ValueError where they are none."""
+    """The actor's verdicts, in parts; raises `ValueError` where they are none."""
     start = 0
     while part := _verdicts(await notes.read(start)):
         yield part
         start += len(part)
 
 
-def decided(known: Iterable[Known]) -> Verdicts:
-    """Those that are answers, as workers are told: what is unknown may be known to the next."""
-    return tuple((digest, str(verdict.status)) for digest, verdict in known if _answers(verdict))
+def decided(verdicts: Iterable[Known]) -> Verdicts:
+    """Those of the verdicts that are answers, as `VerdictReplies` has them: what is unknown may
+    be known to the next."""
+    return tuple((digest, str(verdict.status)) for digest, verdict in verdicts if _answers(verdict))
 
 
 def _answers(verdict: Verdict | None) -> bool:

@@ -1,4 +1,4 @@
-"""Messages that wait for the call that takes them all."""
+"""Messages that wait for the call that takes them all; see `RayLink`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 from aiosearch.remote.links import MOST_BYTES
 
 MOST_WAITING = MOST_BYTES
-"""More bytes than these do not wait."""
+"""Bytes; more than these do not wait."""
 
 
 class Outbox:
@@ -20,7 +20,8 @@ class Outbox:
         self._something = asyncio.Event()
 
     def put(self, payload: bytes) -> bool:
-        """Adds a message, but for one that comes when it is closed; says whether there is room."""
+        """Adds a message, but for one that comes when the outbox is `closed`; says whether
+        there is room."""
         if self.closed:
             return True
         if self._bytes > MOST_WAITING:

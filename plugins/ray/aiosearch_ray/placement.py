@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from aiosearch.remote.links import Link
 
-from .cluster import Cluster, Node, RemoteActor
+from .cluster import Cluster, RayNode, RemoteActor
 from .link import RayLink
 
 PATIENCE = 30.0
@@ -27,7 +27,7 @@ class Placement:
     def __init__(
         self,
         cluster: Cluster,
-        node: Node,
+        node: RayNode,
         cpus: int,
         notes: str,
         joined: Callable[[Link], None],

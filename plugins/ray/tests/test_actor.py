@@ -6,7 +6,7 @@ import asyncio
 
 from aiosearch_ray.actor import HostActor
 
-from aiosearch.remote.protocol import Farewell, Here, decode_from_agent, encode
+from aiosearch.remote.protocol import Farewell, HostGreeting, decode_from_agent, encode
 from aiosearch.testing import no_leaks
 
 
@@ -14,7 +14,7 @@ async def begun() -> HostActor:
     actor = HostActor(3, "a node", "notes")
     [first] = await actor.collect()
     here = decode_from_agent(first)
-    assert isinstance(here, Here)
+    assert isinstance(here, HostGreeting)
     assert (here.name, here.workers) == ("a node", 3)
     return actor
 

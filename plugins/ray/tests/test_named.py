@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from aiosearch_ray.cluster import NAMESPACE
-from clusters import actors, machines, pool, until
+from testkit.hosts.ray_cluster import actors, machines, pool, until
 
 from aiosearch import AiosearchError, Limits, Pool, Search
 from aiosearch.events import Checked

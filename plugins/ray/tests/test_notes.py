@@ -7,7 +7,7 @@ from itertools import chain
 import msgspec
 import pytest
 from aiosearch_ray import notes
-from aiosearch_ray.notes import Kept, Notes, decided, encode, parts
+from aiosearch_ray.notes import KeptVerdicts, Notes, decided, encode, parts
 
 from aiosearch.checks import Status, Verdict
 from aiosearch.remote.notebooks import PART, Known, Standing
@@ -40,7 +40,7 @@ async def test_verdicts_are_read_as_they_were_written_in_parts() -> None:
 
 
 def test_an_answer_stays_where_a_smaller_budget_led_to_none_and_takes_the_place_of_none() -> None:
-    kept = Kept()
+    kept = KeptVerdicts()
     kept.add([(b"1", PROVED), (b"2", UNKNOWN)])
     kept.add([(b"1", UNKNOWN), (b"2", REFUTED)])
     assert kept.all() == [(b"1", PROVED), (b"2", REFUTED)]
@@ -48,13 +48,13 @@ def test_an_answer_stays_where_a_smaller_budget_led_to_none_and_takes_the_place_
 
 def test_where_there_are_too_many_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notes, "MOST_VERDICTS", 2 * PART)
-    kept = Kept()
+    kept = KeptVerdicts()
     kept.add(known(2 * PART + 1))
     assert kept.all() == known(2 * PART + 1)[PART + 1 :]
 
 
 def test_what_has_changed_meanwhile_is_not_removed() -> None:
-    kept = Kept()
+    kept = KeptVerdicts()
     kept.add([(b"1", UNKNOWN), (b"2", UNKNOWN)])
     part = kept.part()
     kept.add([(b"1", PROVED)])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from aiosearch_ray import RayListener, placement
-from clusters import actors, machines, pool, until
+from testkit.hosts.ray_cluster import actors, machines, pool, until
 
 from aiosearch import Pool, Search, SearchStatus
 from aiosearch.testing.problems import Balanced

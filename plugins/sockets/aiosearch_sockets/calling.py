@@ -21,31 +21,32 @@ PAUSES = (0.05, 0.2, 0.8)
 
 
 async def call(address: str, token: bytes | None = None, *, seconds: float = 10.0) -> Link:
-    """Connects, and gives a link once both sides have shown that they have the token.
+    """Connects, and gives a link once both sides have shown that they have the `token`.
 
-    On this machine the token may be left out: it is the user's own then. Raises UnwelcomeError
-    where trying again is no use, and AiosearchError where nobody answers, or not in time.
+    On this machine the token may be left out: it is the user's own then. Raises
+    `UnwelcomeError` where trying again is no use, and `AiosearchError` where nobody answers, or
+    not in time.
     """
     try:
-        wanted = parse_address(address)
+        target = parse_address(address)
     except AiosearchError as error:
         raise UnwelcomeError(str(error)) from None
     if token is None:
-        if not wanted.is_loopback:
+        if not target.is_loopback:
             raise UnwelcomeError(f"{address} is not on this machine: it needs a token file")
         token, _ = own_token()
     try:
         async with asyncio.timeout(seconds):
-            outcome = await _greeted(wanted, token)
+            outcome = await _greeted(target, token)
             for pause in PAUSES:
                 if isinstance(outcome, TcpLink | FrameError):
                     break
                 await asyncio.sleep(random.uniform(0, pause))
-                outcome = await _greeted(wanted, token)
+                outcome = await _greeted(target, token)
     except TimeoutError:
         raise AiosearchError(f"{address} did not answer within {seconds:g} s") from None
     except OSError as error:
-        raise AiosearchError(_explained(wanted, error)) from None
+        raise AiosearchError(_explained(target, error)) from None
     if isinstance(outcome, AiosearchError):
         raise outcome
     return outcome

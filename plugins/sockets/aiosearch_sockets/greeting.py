@@ -1,4 +1,4 @@
-"""A connection on which nobody is trusted yet."""
+"""A connection on which nobody is trusted yet: it carries the handshake of `Secure`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .link import TcpLink, peer_of
 from .secure import FrameError, Secure
 
 RTO_MAX_MS = 44
-"""Of a socket, how many milliseconds after it was lost something is sent again at the latest.
+"""The socket option for how many milliseconds after its loss something is sent again at the latest.
 
 The number is Linux's, from 6.15 on; Python has no name for it yet.
 """
@@ -68,7 +68,7 @@ class Greeting(asyncio.Protocol):
         self._end(AiosearchError(f"{self._peer} closed the connection before it proved itself"))
 
     def drop(self, reason: str) -> None:
-        """Ends the connection at once, or as soon as it is made."""
+        """Ends the connection at once, or as soon as it is made, with a `reason`."""
         self._end(AiosearchError(f"{self._peer} {reason}"))
         if self._transport is not None:
             self._transport.abort()
@@ -81,7 +81,7 @@ class Greeting(asyncio.Protocol):
 
 
 def _tune(connection: socket.socket) -> None:
-    """Small messages go out at once, and lost ones soon again."""
+    """Sets options: small messages go out at once, and lost ones are sent again soon."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if sys.platform == "linux":

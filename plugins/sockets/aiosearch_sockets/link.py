@@ -11,9 +11,10 @@ from .addresses import Address
 from .secure import FrameError, Secure
 
 MOST_WAITING = MOST_BYTES
-"""A link on which more bytes than these wait to be taken is closed."""
+"""Bytes; a link on which more wait to be taken is closed."""
 LINGER_SECONDS = 1.0
-"""How long what was sent may still go out after `close`, and the other end may take to leave."""
+"""Seconds for which what was sent may still go out after `close`, and the other end may take to
+leave."""
 
 
 class TcpLink(asyncio.Protocol):
@@ -100,6 +101,6 @@ class TcpLink(asyncio.Protocol):
 
 
 def peer_of(transport: asyncio.BaseTransport) -> str:
-    """Names the other end; it may be gone already."""
+    """Names the other end as `host:port`; it may be gone already."""
     name = transport.get_extra_info("peername")
     return str(Address(*name[:2])) if name else "a host that left"

@@ -21,7 +21,7 @@ from .tokens import own_token
 
 HANDSHAKE_SECONDS = 5.0
 MOST_GREETINGS = 64
-"""So many connections may be in their handshake; for one more, the oldest is dropped."""
+"""Connections that may be in their handshake; for one more, the oldest is dropped."""
 
 
 class TcpListener:

@@ -88,8 +88,9 @@ class Secure:
     def feed(self, data: bytes) -> list[bytes]:
         """Takes what came, however it was cut, and gives the payloads that it completes.
 
-        Keeps no more than what came of one unfinished part; before the other side is trusted,
-        parts have a fixed length. Raises FrameError at the first byte of a part that is wrong.
+        Keeps no more than what came of one unfinished part; before the other side is
+        trusted, parts have a fixed length. Raises `FrameError` at the first byte of a part
+        that is wrong.
         """
         payloads = []
         self._buffer += data
@@ -176,7 +177,7 @@ class Secure:
 
 
 class _Macs:
-    """Signs what goes one way, each piece under its number."""
+    """Signs what goes one way, each piece under its number, with a key of its own."""
 
     __slots__ = ("_key", "_number")
 

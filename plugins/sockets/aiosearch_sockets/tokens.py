@@ -57,6 +57,7 @@ def new_token(path: str | os.PathLike[str]) -> bytes:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as file:
             file.write(token + b"\n")
+        # A link, not a rename: it fails where the name is taken
         os.link(draft, path)
     except FileExistsError:
         raise AiosearchError(f"token file {path} is there already") from None
@@ -69,7 +70,8 @@ def new_token(path: str | os.PathLike[str]) -> bytes:
 
 
 def own_token() -> tuple[bytes, Path]:
-    """Gives this user's own token and its file, which is made where there is none.
+    """Gives this user's own token and its file, which is made by `new_token` where there is
+    none.
 
     It connects processes of one user on one machine without a word about tokens. It stays until
     the user logs out, or, without `$XDG_RUNTIME_DIR`, for good: a search that is started again

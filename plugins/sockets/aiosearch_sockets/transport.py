@@ -14,13 +14,14 @@ from .tokens import read_token
 HERE = "127.0.0.1:0"
 
 
-class Sockets:
-    """TCP, with a token in a file."""
+class SocketsTransport:
+    """TCP, with a token in a file: the `Transport` that this plugin offers."""
 
     api = API
 
     def listener(self, address: str | None, token_file: Path | None) -> TcpListener:
-        """Listens there once it is started; without an address, on a free port of this machine."""
+        """Makes a `TcpListener`, which listens once it is started; without an address, on a
+        free port of this machine."""
         return TcpListener(address or HERE, _token(token_file), token_file)
 
     async def connect(self, address: str, token_file: Path | None) -> Link:
@@ -28,7 +29,7 @@ class Sockets:
         return await call(address, _token(token_file))
 
 
-transport = Sockets()
+transport = SocketsTransport()
 
 
 def _token(path: Path | None) -> bytes | None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 from aiosearch_sockets import FrameError, MismatchError, TcpListener, call, calling, secure
-from linked import PATIENCE, TOKEN, listening
+from testkit.hosts.loopback_links import PATIENCE, TOKEN, listening
 
 from aiosearch import AiosearchError
 from aiosearch.remote.links import Link, UnwelcomeError

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 from aiosearch_sockets import greeting, link
-from linked import PATIENCE, Ear, Raw, linked, listening, raw
+from testkit.hosts.loopback_links import PATIENCE, Ear, Raw, linked, listening, raw
 
 
 async def test_messages_go_both_ways_in_order() -> None:

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 from aiosearch_sockets import Secure, TcpListener, call, listening, own_token, secure
-from linked import TOKEN, Ear, raw
-from linked import listening as some_listener
+from testkit.hosts.loopback_links import TOKEN, Ear, raw
+from testkit.hosts.loopback_links import listening as some_listener
 
 from aiosearch import AiosearchError
 from aiosearch.remote.links import Link

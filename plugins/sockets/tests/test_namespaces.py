@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from namespaces import ForbiddenError, Host, network
-from terminals import PATIENCE, Console, found, nodes, until
+from testkit.hosts.network_namespaces import ForbiddenError, Host, network
+from testkit.hosts.terminals import PATIENCE, Console, found, nodes, until
 
 from aiosearch.workloads import Lopsided
 

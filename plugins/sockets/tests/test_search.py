@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from aiosearch_sockets import new_token
-from terminals import PATIENCE, Console, nodes, until
+from testkit.hosts.terminals import PATIENCE, Console, nodes, until
 
 from aiosearch.workloads import Lopsided
 

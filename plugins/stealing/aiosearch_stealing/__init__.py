@@ -1,7 +1,7 @@
-"""Workers of one machine take work from each other through shared memory."""
+"""Workers of one machine take work from each other through shared memory; see `Stealing`."""
 
 from __future__ import annotations
 
-from .strategy import Stealing as Stealing
+from .strategy import Stealing
 
 __all__ = ["Stealing"]

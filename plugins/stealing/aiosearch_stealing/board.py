@@ -1,4 +1,4 @@
-"""The board: one file in memory for each search and machine."""
+"""The board: one file in memory for each search and machine, with a lock for each place."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from aiosearch.errors import StrategyError
 from aiosearch.memory import lock, reopen, try_lock, unlock, unnamed_file
 
-from .layout import MOST_PLACES, OPEN, REVOKED, TAKER, Layout
-from .place import Place
+from .layout import MOST_PLACES, OPEN, REVOKED, TAKER, BoardLayout
+from .place import BoardPlace
 from .verdicts import Verdicts
 
 PATIENCE = 0.01
@@ -21,27 +21,27 @@ PATIENCE = 0.01
 
 
 class SharedBoard:
-    """A board in memory that other processes of the same user can open."""
+    """A `Board` in memory that other processes of the same user can open."""
 
     def __init__(self, fd: int, path: str, places: int = 0) -> None:
-        """Has the descriptor from now on, also where this raises OSError for want of memory."""
+        """Owns `fd` from now on, also where this raises `OSError` for want of memory."""
         self.path = path
         self._fd = fd
         try:
             if places:
-                os.ftruncate(fd, Layout.size(places))
+                os.ftruncate(fd, BoardLayout.size(places))
             self._map = mmap.mmap(fd, 0)
         except (OSError, ValueError):
             os.close(fd)
             raise
-        self.layout = Layout(self._map, places or Layout.places_in(self._map))
+        self.layout = BoardLayout(self._map, places or BoardLayout.places_in(self._map))
         if places:
             self.layout.clear()
         self.verdicts = Verdicts(self.layout.verdicts, fd)
 
     @classmethod
     def create(cls, places: int) -> SharedBoard:
-        """Makes an empty board for so many workers."""
+        """Makes an empty board for so many `places`."""
         if sys.platform != "linux":
             raise StrategyError("stealing through shared memory needs Linux; use `queue` here")
         if not 0 < places <= MOST_PLACES:
@@ -57,7 +57,7 @@ class SharedBoard:
             ) from error
 
     @classmethod
-    def join(cls, path: str, place: int, owner: int, ring: Callable[[], None]) -> Place:
+    def join(cls, path: str, place: int, owner: int, ring: Callable[[], None]) -> BoardPlace:
         """Opens another process's board, for one life of one worker."""
         board = cls(reopen(path), path)
         return board.exchange(place, owner, ring, board.close)
@@ -68,14 +68,16 @@ class SharedBoard:
         owner: int,
         ring: Callable[[], None],
         on_close: Callable[[], None] = lambda: None,
-    ) -> Place:
+    ) -> BoardPlace:
         """Opens a place for one life of one worker of this very process."""
-        return Place(self, place, owner, ring, on_close)
+        return BoardPlace(self, place, owner, ring, on_close)
 
     def revoke(self, place: int, owner: int) -> dict[int, int] | None:
-        """Takes a dead worker's offers back; says who has taken those that are not there any more.
+        """Takes a dead worker's offers back; says who has taken those that are not there
+        any more.
 
-        None where that cannot be said yet, because somebody holds the lock and does not let go.
+        None where that cannot be said yet, because somebody holds the lock and does not let
+        go.
         """
         if not self._try_for(place, PATIENCE):
             return None
@@ -95,13 +97,14 @@ class SharedBoard:
                 layout.mark(place, slot, number, REVOKED)
             elif number:
                 takers[number] = taker
+        # All of it under the lock: whoever looks for work here afterwards finds every slot settled
         layout.owners[place] = layout.resting[place] = layout.promised[place] = 0
         layout.weights[place] = 0.0
         return takers
 
     @contextmanager
     def locked(self, place: int) -> Iterator[None]:
-        """Holds a place's lock; waits for it."""
+        """Holds a place's lock for its body; waits for it."""
         lock(self._fd, place, 1)
         try:
             yield
@@ -109,7 +112,7 @@ class SharedBoard:
             unlock(self._fd, place, 1)
 
     def try_for(self, place: int) -> bool:
-        """Takes a place's lock, if nobody has it."""
+        """Takes a place's lock, if nobody has it; the counterpart is `let_go`."""
         return try_lock(self._fd, place, 1)
 
     def let_go(self, place: int) -> None:

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from .board import SharedBoard
 
 SOME = 1e-300
-"""What an offer weighs at least: whoever looks for one has to see something."""
+"""What an offer weighs at least: whoever looks for one has to see something above 0."""
 MOST_PIECES = 4
-"""Offers made at a time, so that several others find something."""
+"""Offers made at a time at most, so that several others find something."""
 
 
-class Place:
+class BoardPlace:
     """One life of one worker, at its place.
 
     An offer is settled by one store of eight bytes, under the place's lock, and after whoever takes
@@ -40,9 +40,11 @@ class Place:
         self._ring = ring
         self._on_close: Callable[[], None] | None = on_close
         self._slots: dict[int, int] = {}
-        """By number: where the own offers lie that were not taken when it was looked last."""
+        """By number: the slots of own offers that were not taken at the last look."""
         self._wanted = True
         """Whether one of the last offers was taken."""
+        # The life before this one may have left slots behind: they are settled, or the host would
+        # not have given the place away
         with board.locked(place):
             for slot in range(SLOTS):
                 self._layout.mark(place, slot, 0, 0)
@@ -58,15 +60,19 @@ class Place:
         return layout.resting.tobytes().count(1) >= present - (not layout.resting[self._place])
 
     def lacking(self, calm: bool) -> int:
-        """Offers are made where nothing is left of the last ones: at once if somebody waits for
-        some; otherwise when it costs next to nothing, and somebody wanted the last ones."""
+        """Says how many offers to make: some where nothing is left of the last ones.
+
+        At once if somebody waits for some; otherwise when it costs next to nothing
+        (`calm`), and somebody wanted the last ones.
+        """
         layout, place = self._layout, self._place
         if any(layout.word(place, slot) & TAKER == OPEN for slot in self._slots.values()):
             return 0
         if not ((calm and self._wanted) or self._in_want()):
             return 0
-        others = sum(map(bool, layout.owners.tolist())) - 1
-        return min(others, MOST_PIECES) & ~1 or min(others, 1)
+        neighbours = sum(map(bool, layout.owners.tolist())) - 1
+        # The frontier is halved so often, so a power of two: 0, 1, 2 or 4
+        return min(neighbours, MOST_PIECES) & ~1 or min(neighbours, 1)
 
     def _in_want(self) -> bool:
         """Whether more workers wait than there are who offer something, or are about to."""
@@ -89,8 +95,8 @@ class Place:
 
     def offer(self, number: int, blob: bytes, weight: float) -> None:
         layout, place = self._layout, self._place
-        taken = set(self._slots.values())
-        slot = next(slot for slot in range(SLOTS) if slot not in taken)
+        occupied = set(self._slots.values())
+        slot = next(slot for slot in range(SLOTS) if slot not in occupied)
         with self._board.locked(place):
             if layout.owners[place] != self._owner:
                 return  # it is taken for dead, and will be ended
@@ -125,37 +131,41 @@ class Place:
         return regained
 
     def take(self) -> list[Taken]:
-        """Takes half of what the one offers who offers most, the oldest first."""
+        """Takes half of what the place offers that offers most, the oldest first."""
         layout = self._layout
         weights: list[float] = list(layout.weights)
         weights[self._place] = 0.0
         while (most := max(weights)) > 0.0:
             victim = weights.index(most)
+            # Never waiting: whoever holds the lock is taking from there, and the next place is as
+            # good
             if self._board.try_for(victim):
                 try:
-                    if taken := self._take_from(victim):
-                        return taken
+                    if offers := self._take_from(victim):
+                        return offers
                 finally:
                     self._board.let_go(victim)
             weights[victim] = 0.0
         return []
 
     def _take_from(self, victim: int) -> list[Taken]:
-        """Does it with the victim's lock held."""
+        """Copies and marks offers of a place whose lock is held."""
         layout = self._layout
         words = enumerate(layout.words(victim))
         offers = sorted((word >> 24, slot) for slot, word in words if word and not word & TAKER)
         count = (len(offers) + 1) // 2
         owner = layout.owners[victim]
-        taken = []
+        copies = []
         for number, slot in offers[:count]:
-            taken.append(Taken(owner, number, layout.read(victim, slot)))
+            copies.append(Taken(owner, number, layout.read(victim, slot)))
+            # After the copy: who dies before this line has taken nothing, and after it the word
+            # says who has it
             layout.mark(victim, slot, number, self._owner)
         left = [layout.weight(victim, slot) for _, slot in offers[count:]]
         layout.weights[victim] = sum(left) + len(left) * SOME
         if any(layout.weights):
             self._ring()  # for the next one who rests: who was woken has heard all rings so far
-        return taken
+        return copies
 
     def rest(self, resting: bool) -> None:
         self._layout.resting[self._place] = resting

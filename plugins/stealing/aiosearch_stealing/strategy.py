@@ -14,7 +14,7 @@ class Stealing(Queue):
     """Workers of a machine steal from each other through shared memory.
 
     The host deals out what nobody holds, and moves work only between machines. Where an order
-    compares all open subtrees, they have to meet in one place: then this is the shared queue.
+    compares all open subtrees, they have to meet in one place: then this is the shared `Queue`.
     """
 
     exchange = ""
@@ -37,8 +37,8 @@ class Stealing(Queue):
         return super().handle(event)
 
     def _lacking(self, ready: int) -> int:
-        """Machines want work, not seats: who waits while others of its machine explore will find
-        something there."""
+        """How many tasks to have ready: machines want work, not seats, for who waits while
+        others of its machine explore will find something there."""
         if not self.exchange:
             return super()._lacking(ready)
         machines = len(set(self._machines.values()))

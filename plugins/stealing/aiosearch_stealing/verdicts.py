@@ -9,7 +9,7 @@ from aiosearch.memory import ORDERED, lock, unlock
 from .layout import MOST_PLACES, VERDICT_WORDS, VERDICTS
 
 WINDOW = 16
-"""A verdict lies within so many entries of the one that its digest names."""
+"""A verdict lies within this many entries of the one that its digest names."""
 
 _KNOWN = ("", "proved", "refuted")
 _WORDS = struct.Struct("=QQ")
@@ -23,7 +23,8 @@ class Verdicts:
         self._fd = fd
 
     def add(self, digest: bytes, status: str) -> None:
-        """Notes an answer that is one; what is unknown may be known to the next who asks."""
+        """Notes an answer of `proved` or `refuted`; what is unknown may be known to the
+        next who asks."""
         if status not in _KNOWN[1:]:
             return
         first, second, home = _place_of(digest)
@@ -42,8 +43,9 @@ class Verdicts:
             unlock(self._fd, MOST_PLACES + home, WINDOW)
 
     def find(self, digest: bytes) -> str:
-        """What z3 said; empty where nobody noted it."""
+        """What z3 said, `proved` or `refuted`; empty where nobody noted it."""
         first, second, home = _place_of(digest)
+        # Where stores are seen in their order, an entry with its first word has all others
         if ORDERED:
             return self._find(first, second, home)
         lock(self._fd, MOST_PLACES + home, WINDOW)

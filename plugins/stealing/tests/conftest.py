@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from console import Cli, Outcome
+from testkit.hosts.console import Cli, Outcome
 
 from aiosearch.cli import main
 

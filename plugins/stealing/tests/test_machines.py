@@ -6,7 +6,7 @@ import os
 import signal
 
 import pytest
-from machines import Machine, explored, pool
+from testkit.hosts.in_process_machines import Machine, explored, pool
 
 from aiosearch import SearchStatus
 from aiosearch.events import AnyEvent, WorkerJoined, WorkReported

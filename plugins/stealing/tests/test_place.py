@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from aiosearch_stealing.board import SharedBoard
 from aiosearch_stealing.layout import ROOM, SLOTS
-from aiosearch_stealing.place import MOST_PIECES, Place
+from aiosearch_stealing.place import MOST_PIECES, BoardPlace
 
 
 class Machine:
@@ -16,7 +16,7 @@ class Machine:
         self.rings = 0
         self.workers = [self.sit(place, place + 1) for place in range(places)]
 
-    def sit(self, place: int, owner: int) -> Place:
+    def sit(self, place: int, owner: int) -> BoardPlace:
         return self.board.exchange(place, owner, self._ring)
 
     def _ring(self) -> None:
@@ -30,7 +30,7 @@ def machine() -> Iterator[Machine]:
     machine.board.close()
 
 
-def offer(worker: Place, *numbers: int, weight: float = 0.1) -> None:
+def offer(worker: BoardPlace, *numbers: int, weight: float = 0.1) -> None:
     for number in numbers:
         worker.offer(number, f"offer {number}".encode(), weight)
 

@@ -11,14 +11,13 @@ from random import Random as Dice
 from typing import Any
 
 import pytest
-from console import Cli
+from testkit.hosts.console import Cli
 from trees import Judged, Waiting
 
 from aiosearch import Limits, Pool, Result, Search, SearchStatus
 from aiosearch.events import AnyEvent, WorkerJoined, WorkReported
 from aiosearch.testing import expected, no_leaks
-from aiosearch.testing.obstacles import Slow
-from aiosearch.testing.problems import Balanced, Grid, Random
+from aiosearch.testing.problems import Balanced, Grid, Random, Slow
 from aiosearch.workloads import Lopsided
 from aiosearch.workloads.tsp import TSP
 
@@ -85,7 +84,7 @@ async def test_workers_have_their_work_from_each_other_and_not_from_the_host() -
 async def test_killed_workers_lose_and_double_nothing(
     workers: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosearch.engine.run.REPORT_SECONDS", 0.02)
+    monkeypatch.setattr("aiosearch.engine.run.run.REPORT_SECONDS", 0.02)
     killer = Killer(seed)
     result = await run(SLOW, workers=workers, on=killer)
     agree(result, SLOW)

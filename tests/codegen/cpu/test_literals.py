@@ -9,10 +9,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from running import program, run
+from testkit.kernels.native_run import program, run
 
 from aiosearch.capture import capture
-from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.lower.lowering import lower
 from aiosearch.tensor import DType, apply, literal, tensor
 
 A = np.array([True, False] * 16)

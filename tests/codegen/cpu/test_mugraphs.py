@@ -6,14 +6,14 @@ from itertools import islice
 from random import Random
 
 import numpy as np
-from drawn_mugraphs import drawn as drawn_programs
-from drawn_mugraphs import found
-from drawn_ways import drawn_schedules, in_a_way
-from lowered import difference
-from refereed import assert_right, errors
-from running import MACHINES, drawn, run
+from testkit.kernels.error_bounds import assert_right, errors
+from testkit.kernels.lowered import difference
+from testkit.kernels.native_run import MACHINES, drawn, run
+from testkit.kernels.random_schedules import drawn_schedules, in_a_way
+from testkit.random_mugraphs.printable import drawn as drawn_programs
+from testkit.random_mugraphs.printable import found
 
-from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.native.machine import host
 from aiosearch.tensor import Program
 from aiosearch.tensor.programs import builtin

@@ -8,4 +8,4 @@ import pytest
 @pytest.fixture
 def expendable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has this process be one that may die of a kernel."""
-    monkeypatch.setattr("aiosearch.measure.expendable._expendable", True)
+    monkeypatch.setattr("aiosearch.measure.worker.expendable._expendable", True)

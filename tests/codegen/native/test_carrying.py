@@ -6,10 +6,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from kernel_texts import adding, reading, source_of
+from testkit.kernels.llvm_texts import adding, reading, source_of
 
 from aiosearch.codegen.native.carrying import carried_texts
-from aiosearch.codegen.native.native import Native
+from aiosearch.codegen.native.kernel_program import KernelProgram
 from aiosearch.measure import (
     ArrayType,
     Candidate,
@@ -34,7 +34,7 @@ def signed(a, b):
 """
 
 
-def candidate(name: str, native: Native) -> Candidate:
+def candidate(name: str, native: KernelProgram) -> Candidate:
     inputs = tuple(TYPE for _ in native.inputs)
     return Candidate(name, source_of(native), "function", inputs)
 

@@ -9,14 +9,20 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 import pytest
-from kernel_texts import adding
+from testkit.kernels import team_source
+from testkit.kernels.llvm_texts import adding
 
 from aiosearch.codegen.native import handler
-from aiosearch.codegen.native.compiling import target_machine
+from aiosearch.codegen.native.compiler import target_machine
 from aiosearch.codegen.native.errors import NativeError
-from aiosearch.codegen.native.handler import ends, handler_text, interface_version, table_text
-from aiosearch.codegen.native.machine import Machine, host
-from aiosearch.codegen.native.native import Phase
+from aiosearch.codegen.native.handler import (
+    aligned_ends,
+    handler_text,
+    interface_version,
+    table_text,
+)
+from aiosearch.codegen.native.kernel_program import KernelPhase
+from aiosearch.codegen.native.machine import CpuMachine, host
 from aiosearch.tensor.types import DType
 
 PLACES = {
@@ -41,9 +47,11 @@ def test_functions_stand_where_they_are_looked_for(header: str) -> None:
     """The handler finds XLA's functions by their places in a list, as this jaxlib has it."""
     listed = re.findall(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\);", header)
     assert {name: listed.index(name) for name in PLACES} == PLACES
+    in_team = re.search(r"\bSCHEDULE = (\d+)", team_source.SOURCE.read_text())
+    assert in_team is not None
     looked_for = re.findall(r"%Api, ptr %api, i64 0, i32 4, i64 (\d+)", handler_text(host()))
     places = set(map(int, looked_for))
-    assert places == set(PLACES.values())
+    assert places | {int(in_team[1])} == set(PLACES.values())
 
 
 @pytest.mark.parametrize("name", ["DataType_F32", "DataType_BF16", "DataType_PRED", "DataType_S32"])
@@ -81,8 +89,8 @@ def test_an_unknown_interface(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         interface_version.__wrapped__()
 
 
-@pytest.mark.parametrize("machine", [host(), Machine("aarch64-linux-gnu", "generic", "+neon")])
-def test_texts_are_valid(machine: Machine) -> None:
+@pytest.mark.parametrize("machine", [host(), CpuMachine("aarch64-linux-gnu", "generic", "+neon")])
+def test_texts_are_valid(machine: CpuMachine) -> None:
     """Both texts are LLVM IR, and link to one module."""
     target_machine(host())
     context = llvm.create_context()
@@ -94,9 +102,9 @@ def test_texts_are_valid(machine: Machine) -> None:
 def test_too_many_blocks() -> None:
     """More than there is room to count are refused, not run from the first one again."""
     with pytest.raises(NativeError, match="the kernel adding has too many blocks"):
-        table_text(replace(adding(DType.F32, 3), phases=(Phase(1 << 40),)))
+        table_text(replace(adding(DType.F32, 3), phases=(KernelPhase(1 << 40),)))
 
 
 def test_temporaries_have_lines_of_their_own() -> None:
     """No two of them share 64 bytes."""
-    assert ends((1, 64, 65, 0)) == [64, 128, 256, 256]
+    assert aligned_ends((1, 64, 65, 0)) == [64, 128, 256, 256]

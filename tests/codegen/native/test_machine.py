@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from aiosearch.codegen.native import machine as machines
-from aiosearch.codegen.native.machine import Machine, host, masked, portable
+from aiosearch.codegen.native.machine import CpuMachine, host, masked, portable
 
 AVX512 = "+avx512f,+avx512bw,+avx512dq,+avx512vl"
-LARGE = Machine("x86_64-linux-gnu", "large", f"+avx,+avx2,+fma,+f16c,{AVX512},+avx512bf16,-amx")
+LARGE = CpuMachine("x86_64-linux-gnu", "large", f"+avx,+avx2,+fma,+f16c,{AVX512},+avx512bf16,-amx")
 
 
 def test_widths() -> None:
@@ -40,12 +40,12 @@ def test_registers() -> None:
     """The wider vectors come with more of them; processors of another kind have as many."""
     assert LARGE.registers == 32
     assert masked(LARGE, "avx512").registers == 16
-    assert Machine("aarch64-linux-gnu", "generic", "").registers == 32
+    assert CpuMachine("aarch64-linux-gnu", "generic", "").registers == 32
 
 
 def test_arm() -> None:
     """A processor of another kind has vectors of 16 bytes, and products and sums in one."""
-    arm = Machine("aarch64-linux-gnu", "neoverse-v2", "+neon,+fullfp16")
+    arm = CpuMachine("aarch64-linux-gnu", "neoverse-v2", "+neon,+fullfp16")
     assert arm.width == 16
     assert arm.fma
     assert arm.f16c
@@ -77,7 +77,7 @@ def test_a_matrix_unit_is_there_where_the_system_keeps_its_tiles(
     features = LARGE.features.replace("-amx", "+amx-tile,+amx-bf16")
     found = SimpleNamespace(flatten=lambda: features)
     monkeypatch.setattr(machines.llvm, "get_host_cpu_features", lambda: found)
-    monkeypatch.setattr(machines, "_keeps_tiles", lambda: allowed)
+    monkeypatch.setattr(machines, "_supports_amx_state", lambda: allowed)
     one = machines.host.__wrapped__()
     assert one.bf16_matrix == allowed
     assert one.bf16_dot

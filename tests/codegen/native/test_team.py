@@ -9,15 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from fake_xla import FakeXla
-from kernel_texts import looping, relayed, relaying, reversing
+from testkit.kernels.fake_xla import FakeXla
+from testkit.kernels.llvm_texts import looping, relayed, relaying, reversing
 
 from aiosearch.codegen.ir import Buffer
-from aiosearch.codegen.native import handler, loading
-from aiosearch.codegen.native.compiling import compiled, compiled_handler
-from aiosearch.codegen.native.loading import Library, load
+from aiosearch.codegen.native import compiler, handler
+from aiosearch.codegen.native.compiler import LoadedLibrary, compile_handler, compile_program, load
+from aiosearch.codegen.native.kernel_program import KernelPhase, KernelProgram
 from aiosearch.codegen.native.machine import host
-from aiosearch.codegen.native.native import Native, Phase
 from aiosearch.tensor.types import DType
 
 SIZE = 300
@@ -26,15 +25,17 @@ Run = Callable[[], None]
 
 
 @pytest.fixture(scope="module")
-def relay() -> Library:
+def relay() -> LoadedLibrary:
     return loaded(relaying(SIZE, BLOCKS))
 
 
-def loaded(native: Native) -> Library:
-    return load(native, compiled(native, host()), compiled_handler(host()))
+def loaded(native: KernelProgram) -> LoadedLibrary:
+    return load(native, compile_program(native, host()), compile_handler(host()))
 
 
-def run(library: Library, xla: FakeXla, blocks: tuple[int, ...] = BLOCKS, size: int = SIZE) -> None:
+def run(
+    library: LoadedLibrary, xla: FakeXla, blocks: tuple[int, ...] = BLOCKS, size: int = SIZE
+) -> None:
     """Calls it, and compares what it gives."""
     values = np.arange(size, dtype=np.int32)
     outputs = [np.full_like(values, -1), np.full_like(values, -1)]
@@ -57,14 +58,14 @@ def never(task: Run) -> bool:
 
 
 @pytest.mark.parametrize(("begin", "asked"), [(at_once, 3), (never, 3), (refused, 1)])
-def test_no_other_thread(begin: Callable[[Run], bool], asked: int, relay: Library) -> None:
+def test_no_other_thread(begin: Callable[[Run], bool], asked: int, relay: LoadedLibrary) -> None:
     """A task may run before the one that asked goes on, or not at all, or be refused."""
     xla = FakeXla(4, begin)
     run(relay, xla)
     assert xla.asked == asked
 
 
-def test_one_thread(relay: Library) -> None:
+def test_one_thread(relay: LoadedLibrary) -> None:
     """Nobody is asked for more."""
     xla = FakeXla(1, refused)
     run(relay, xla)
@@ -79,7 +80,7 @@ def test_one_block_at_most(blocks: tuple[int, ...]) -> None:
     assert not xla.asked
 
 
-def test_tasks_that_are_late(relay: Library) -> None:
+def test_tasks_that_are_late(relay: LoadedLibrary) -> None:
     """What comes when all is done finds nothing to do, and the arrays are left alone."""
     tasks: list[Run] = []
 
@@ -95,7 +96,7 @@ def test_tasks_that_are_late(relay: Library) -> None:
 
 
 @pytest.mark.parametrize("threads", [2, 5])
-def test_threads_that_come_at_some_time(threads: int, relay: Library) -> None:
+def test_threads_that_come_at_some_time(threads: int, relay: LoadedLibrary) -> None:
     """While it runs or later; more of them than processors, so that some sleep."""
     begun: list[threading.Thread] = []
 
@@ -129,21 +130,21 @@ def test_threads_share_the_blocks_and_sleep_until_there_are_more() -> None:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[bytes]:
     """A handler whose threads wait long enough for a test to see them wait."""
-    monkeypatch.setattr(handler, "_PATIENCE", 2_000_000_000)
+    monkeypatch.setattr(handler, "_SPIN_COUNT", 2_000_000_000)
     handler.handler_text.cache_clear()
-    yield compiled_handler.__wrapped__(host())
+    yield compile_handler.__wrapped__(host())
     handler.handler_text.cache_clear()
 
 
 def seats() -> list[int]:
-    lines = (ctypes.c_int64 * (handler.SEATS * 8)).from_address(loading._lines())
+    lines = (ctypes.c_int64 * (handler.SEATS * 8)).from_address(compiler._allocate_seats())
     return list(lines[::8])
 
 
 def test_a_thread_that_waits_joins_the_next_call_of_another_kernel(patient: bytes) -> None:
     """XLA is not asked; both blocks of a phase end only if there are two threads."""
     first, second = relaying(SIZE, BLOCKS), meeting()
-    libraries = [load(one, compiled(one, host()), patient) for one in (first, second)]
+    libraries = [load(one, compile_program(one, host()), patient) for one in (first, second)]
     begun: list[threading.Thread] = []
 
     def soon(task: Run) -> bool:
@@ -163,7 +164,7 @@ def test_a_thread_that_waits_joins_the_next_call_of_another_kernel(patient: byte
     assert not any(seats())
 
 
-def test_calls_at_the_same_time_share_the_threads_that_wait(relay: Library) -> None:
+def test_calls_at_the_same_time_share_the_threads_that_wait(relay: LoadedLibrary) -> None:
     """Of two kernels, from several threads, while others come, wait and leave."""
     other = loaded(relaying(SIZE, BLOCKS[::-1]))
     begun: list[threading.Thread] = []
@@ -186,7 +187,7 @@ def test_calls_at_the_same_time_share_the_threads_that_wait(relay: Library) -> N
     assert not any(seats())
 
 
-def meeting() -> Native:
+def meeting() -> KernelProgram:
     """Blocks that end when both blocks of their phase have begun; between, one that takes long."""
     texts = ["declare i32 @usleep(i32)"]
     for phase, place in ((0, 0), (2, 1), (5, 3)):
@@ -195,9 +196,9 @@ def meeting() -> Native:
         lines = [f"%p = getelementptr i32, ptr %o, i64 {place}", "store i32 1, ptr %p"]
         lines += ["%slept = call i32 @usleep(i32 20000)"] * (phase == 1)
         texts.append(looping(f"meeting.{phase}", "o", lines))
-    phases = tuple(map(Phase, (2, 1, 2, 1, 1, 2)))
+    phases = tuple(map(KernelPhase, (2, 1, 2, 1, 1, 2)))
     output = Buffer("o", DType.I32, (4,))
-    return Native("meeting", "\n".join(texts), (), (output,), phases)
+    return KernelProgram("meeting", "\n".join(texts), (), (output,), phases)
 
 
 def _until_both(symbol: str, place: int) -> str:
@@ -221,16 +222,18 @@ over:
 
 def spare() -> int:
     """How many bytes the piece has that is kept for the next call."""
-    at = loading._lines() + handler.SEATS * handler.LINE
+    at = compiler._allocate_seats() + handler.SEATS * handler.CACHE_LINE_BYTES
     piece = ctypes.c_void_p.from_address(at).value
     return 0 if piece is None else ctypes.c_int64.from_address(piece).value
 
 
-def reversing_whole(size: int) -> Native:
+def reversing_whole(size: int) -> KernelProgram:
     """The same on whole numbers, which is what is called here with."""
     text = reversing(size).text.replace("fadd", "add").replace("float", "i32")
     buffers = [(Buffer(each, DType.I32, (size,)),) for each in "ao"]
-    return Native("reversing", text, *buffers, (Phase(size), Phase(size)), (4 * size,))
+    return KernelProgram(
+        "reversing", text, *buffers, (KernelPhase(size), KernelPhase(size)), (4 * size,)
+    )
 
 
 def test_kernels_share_the_memory_that_they_need_beside_their_arrays() -> None:

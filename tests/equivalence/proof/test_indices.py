@@ -6,7 +6,7 @@ import pytest
 
 from aiosearch.equivalence.proof.indices import (
     CasesNeeded,
-    Index,
+    IndexSum,
     SplitNeeded,
     Unprovable,
     Var,
@@ -22,30 +22,30 @@ N, M = Size.named("n"), Size.named("m")
 def test_digits_divide() -> None:
     """`high * m + low` divided by m is high, and low remains."""
     high, low = Var(N), Var(M)
-    index = Index.of(high).times(M).plus(Index.of(low))
+    index = IndexSum.of(high).times(M).plus(IndexSum.of(low))
     above, below = divide(index, M)
-    assert (above.key({}), below.key({})) == (Index.of(high).key({}), Index.of(low).key({}))
+    assert (above.key({}), below.key({})) == (IndexSum.of(high).key({}), IndexSum.of(low).key({}))
 
 
 def test_a_whole_index_asks_for_its_digits() -> None:
     """An index over n·m places that is divided by m is needed in two digits."""
     whole = Var(N * M)
     with pytest.raises(SplitNeeded) as asked:
-        divide(Index.of(whole), M)
+        divide(IndexSum.of(whole), M)
     assert (asked.value.var, asked.value.inner) == (whole, M)
 
 
 def test_digits_of_another_size_do_not_divide() -> None:
     """What is made of n by m places cannot be read as if it were made of others."""
     with pytest.raises(Unprovable):
-        divide(Index.of(Var(N)), M)
+        divide(IndexSum.of(Var(N)), M)
 
 
 @pytest.mark.parametrize("shift", [-2, 0 - N, N - M])
 def test_an_index_that_begins_below_zero_has_no_digits(shift: Size | int) -> None:
     """`high * m + low - 2` borrows from high where low is small."""
     high, low = Var(N), Var(M)
-    index = Index.of(high).times(M).plus(Index.of(low)).shifted(shift)
+    index = IndexSum.of(high).times(M).plus(IndexSum.of(low)).shifted(shift)
     with pytest.raises(Unprovable):
         divide(index, M)
 
@@ -53,28 +53,28 @@ def test_an_index_that_begins_below_zero_has_no_digits(shift: Size | int) -> Non
 def test_whole_steps_below_zero_are_taken_from_the_high_digit() -> None:
     """`high * m + low - m` is high - 1, and low."""
     high, low = Var(N), Var(M)
-    above, below = divide(Index.of(high).times(M).plus(Index.of(low)).shifted(0 - M), M)
-    assert above.key({}) == Index.of(high).shifted(-1).key({})
-    assert below.key({}) == Index.of(low).key({})
+    above, below = divide(IndexSum.of(high).times(M).plus(IndexSum.of(low)).shifted(0 - M), M)
+    assert above.key({}) == IndexSum.of(high).shifted(-1).key({})
+    assert below.key({}) == IndexSum.of(low).key({})
 
 
 def test_a_border_that_may_lie_outside_makes_no_cases() -> None:
     """There are no n - m places above a border at m that may be above all n."""
     with pytest.raises(Unprovable):
-        border(Index.of(Var(N)), M)
+        border(IndexSum.of(Var(N)), M)
 
 
 def test_a_border_asks_for_cases() -> None:
     """An index over n + m places is below n, or not."""
     whole = Var(N + M)
     with pytest.raises(CasesNeeded) as asked:
-        border(Index.of(whole), N)
+        border(IndexSum.of(whole), N)
     assert (asked.value.var, asked.value.border) == (whole, N)
 
 
 def test_a_border_that_is_not_crossed() -> None:
     """An index over n places is below n, and from n on it is not."""
-    index = Index.of(Var(N))
+    index = IndexSum.of(Var(N))
     assert border(index, N)
     assert not border(index.shifted(N), N)
 
@@ -101,4 +101,4 @@ def test_sizes_are_compared_for_all_values(a: Size | int, b: Size | int, known: 
 
 def test_an_index_of_one_place_is_zero() -> None:
     """There is nothing to run over."""
-    assert Index.of(Var(1)).key({}) == "0"
+    assert IndexSum.of(Var(1)).key({}) == "0"

@@ -2,30 +2,40 @@ from __future__ import annotations
 
 from collections import Counter
 
-from aiosearch.optimizer.algebra.choices import LONGEST, Choices, Given, made_of, unused
-from aiosearch.optimizer.algebra.ingredients import Amounts
-from aiosearch.optimizer.algebra.steps import Call, Step, shaped
+from aiosearch.optimizer.algebra.fingerprints import Amounts
+from aiosearch.optimizer.algebra.operator_steps import (
+    LONGEST,
+    KnownValue,
+    OperatorCall,
+    OperatorStep,
+    StepChoices,
+    made_of,
+    step_shape,
+    unused,
+)
 from aiosearch.tensor.sizes import Size
 
 M, N = Size.named("m"), Size.named("n")
-CALLS = (Call("add"), Call("matmul"), Call("sum"))
+CALLS = (OperatorCall("add"), OperatorCall("matmul"), OperatorCall("sum"))
 
 
 def amounts(**of: int) -> Amounts:
     return Amounts((), Counter(of))
 
 
-A, B = Given((M, N), amounts(a=1)), Given((N, M), amounts(b=1))
-CHOICES = Choices(CALLS, amounts(a=1, b=1), frozenset())
+A, B = KnownValue((M, N), amounts(a=1)), KnownValue((N, M), amounts(b=1))
+CHOICES = StepChoices(CALLS, amounts(a=1, b=1), frozenset())
 
 
-def result(step: Step, values: list[Given]) -> Given:
+def result(step: OperatorStep, values: list[KnownValue]) -> KnownValue:
     chosen, call = [values[one] for one in step.operands], CALLS[step.call]
     found = made_of(call, [one.amounts for one in chosen])
-    return Given(shaped(call, step, [one.shape for one in chosen]), found)
+    return KnownValue(step_shape(call, step, [one.shape for one in chosen]), found)
 
 
-def ways(before: tuple[Step, ...], values: list[Given], length: int) -> list[tuple[Step, ...]]:
+def ways(
+    before: tuple[OperatorStep, ...], values: list[KnownValue], length: int
+) -> list[tuple[OperatorStep, ...]]:
     """Every sequence of so many steps."""
     if len(before) == length:
         return [before]
@@ -86,8 +96,8 @@ def test_axes_meet_where_their_sizes_have_one_name() -> None:
 
 def test_more_axes_come_about_only_where_they_are_known() -> None:
     """Values are repeated against each other in the shapes that the program has."""
-    v, w = Given((M,), amounts(a=1)), Given((N,), amounts(b=1))
-    (add,) = (Call("add"),)
-    assert list(Choices((add,), CHOICES.wanted, frozenset()).after((), [v, w])) == []
-    found = Choices((add,), CHOICES.wanted, frozenset({("m", "n")})).after((), [v, w])
-    assert list(found) == [Step(0, (0, 1))]
+    v, w = KnownValue((M,), amounts(a=1)), KnownValue((N,), amounts(b=1))
+    (add,) = (OperatorCall("add"),)
+    assert list(StepChoices((add,), CHOICES.limit, frozenset()).after((), [v, w])) == []
+    found = StepChoices((add,), CHOICES.limit, frozenset({("m", "n")})).after((), [v, w])
+    assert list(found) == [OperatorStep(0, (0, 1))]

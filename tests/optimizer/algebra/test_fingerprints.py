@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import pytest
 
-from aiosearch.optimizer.algebra.building import sizes
-from aiosearch.optimizer.algebra.fingerprints import Fingerprints
+from aiosearch.equivalence.finite_field import random_elements
+from aiosearch.equivalence.finite_field.extension_field import ExtensionField, Value
+from aiosearch.equivalence.finite_field.scalar_functions import Scalars
+from aiosearch.optimizer.algebra.fingerprints import Fingerprints, Series
+from aiosearch.optimizer.algebra.terms import sizes
 from aiosearch.tensor import Term, apply, literal, tensor
 from aiosearch.tensor.terms import walk
 
@@ -112,3 +116,42 @@ def test_the_order_of_axes_is_found() -> None:
     assert turned is not None
     assert prints.order(m, (3, 3), turned, (3, 3)) == [1, 0]
     assert prints.order(m, (3, 3), m, (3, 3)) == [0, 1]
+
+
+FIELD = ExtensionField(random_elements.prime(0, 0), b"0")
+SCALARS = Scalars(FIELD)
+X, Y, Z = random_elements.elements(FIELD.prime, 3, "series")
+E, F = SCALARS.exp(X), SCALARS.exp(Y)
+SERIES = Series(FIELD)
+
+
+def one_over(value: Value) -> Value:
+    return FIELD.invert(value)
+
+
+def test_values_that_are_equal_in_other_forms_have_one_series() -> None:
+    """Inverses of sums cancel in the series where they do not in the normal form."""
+    total = E + F
+    whole = E * one_over(total) + F * one_over(total)
+    assert whole != 1
+    assert SERIES.written(whole) == SERIES.written(1)
+    twice = one_over(one_over(E + 1) + one_over(F + 1))
+    once = (E + 1) * (F + 1) * one_over(E + F + 2)
+    assert SERIES.written(twice) == SERIES.written(once)
+
+
+def test_different_values_have_different_series() -> None:
+    """Exponentials of different exponents, what is of one first order, roots and logarithms."""
+    values: list[Value] = [
+        X, Y, E, F, E + F, E * F, E + X, E * X, one_over(E + 1), one_over(F + 1), E - X - 1, Z,
+        SCALARS.sqrt(X), SCALARS.sqrt(Y), SCALARS.log(X), SCALARS.log(Y), SCALARS.log(E + 1),
+        one_over(SCALARS.sqrt(X)), one_over(SCALARS.sqrt(X) + 1),
+    ]  # fmt: skip
+    for one, other in combinations(values, 2):
+        assert SERIES.written(one) != SERIES.written(other)
+
+
+def test_a_divisor_whose_series_starts_with_nothing_is_a_number_of_its_own() -> None:
+    """The difference of two exponentials is no divisor of series, and still has an inverse."""
+    assert SERIES.written(one_over(E - F)) == SERIES.written(one_over(E - F))
+    assert SERIES.written(one_over(E - F)) != SERIES.written(one_over(F - 1))

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from random_programs import random_program
+from testkit.programs.random_programs import random_program
 
 from aiosearch.optimizer.algebra import estimate, searchable
+from aiosearch.optimizer.algebra.enumeration import MOST_LEAVES, ProgramValues, RecomputationTarget
 from aiosearch.optimizer.algebra.fingerprints import Fingerprints
-from aiosearch.optimizer.algebra.targets import MOST_LEAVES, Parts, Target
 from aiosearch.tensor import Program, apply, literal, tensor
 from aiosearch.tensor.terms import walk
 
@@ -12,8 +12,8 @@ N = 256
 A, B = tensor("a", "f32", (N, N)), tensor("b", "f32", (N, N))
 
 
-def targets(program: Program, constant: tuple[int, ...] = ()) -> list[Target]:
-    return Parts(program, constant, Fingerprints()).targets()
+def targets(program: Program, constant: tuple[int, ...] = ()) -> list[RecomputationTarget]:
+    return ProgramValues(program, constant, Fingerprints()).targets()
 
 
 def test_what_saves_most_comes_first() -> None:
@@ -59,14 +59,14 @@ def test_the_least_is_no_more_than_the_estimate() -> None:
     for seed in range(60):
         program = random_program(seed, kernels=False)
         if searchable(program):
-            parts = Parts(program, (), Fingerprints())
+            parts = ProgramValues(program, (), Fingerprints())
             assert sum(parts.work(*program.outputs).values()) <= estimate(program) + 1e-9
 
 
 def test_constant_inputs_cost_nothing() -> None:
     """Nor does what is computed from them alone."""
     program = Program("one", (A, B), (A @ (B + literal(1)),))
-    parts = Parts(program, (1,), Fingerprints())
+    parts = ProgramValues(program, (1,), Fingerprints())
     (total,) = program.outputs
     assert {term for term, cost in parts.work(total).items() if cost} == {total}
     assert [one.term for one in parts.targets()] == [total]

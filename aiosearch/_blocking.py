@@ -1,0 +1,122 @@
+"""Waits for a coroutine where nothing can be awaited."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+_LOOK = 0.1  # seconds between looks at what signals came
+
+
+def waited_for(begin: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
+    """Runs a coroutine to its end, in a thread called `name` where an event loop runs in ours."""
+    if loop_is_running():
+        return _in_thread(begin, name)
+    return asyncio.run(begin())
+
+
+def loop_is_running() -> bool:
+    """Whether this thread is in an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _in_thread(begin: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
+    waiting = _Waiting(begin, name)
+    try:
+        waiting.start()
+        waiting.wait()
+    except BaseException:
+        waiting.cancel()
+        waiting.wait()
+        raise
+    return waiting.outcome.result()
+
+
+class _Waiting(Generic[T]):
+    """A coroutine that one thread runs and another one may `cancel`, at whatever moment."""
+
+    def __init__(self, begin: Callable[[], Coroutine[Any, Any, T]], name: str) -> None:
+        self.outcome: Future[T] = Future()
+        self._begin = begin
+        self._thread = threading.Thread(target=self.work, name=name)
+        self._starting: list[int] = []
+        self._ended = False
+        self._bell = threading.Lock()
+        self._bell.acquire()  # until it has ended
+        self._lock = threading.Lock()
+        self._cancel: Callable[[], object] | None = None
+        self._unwanted = False
+
+    def start(self) -> None:
+        """Begins the coroutine in a thread of its own.
+
+        `Thread.start` waits on a condition until the thread runs, so another thread calls
+        it, which no signal interrupts; `_starting` notes that in the same call that starts
+        that one.
+        """
+        self._starting.extend(map(_thread.start_new_thread, [self._start], [()]))
+
+    def _start(self) -> None:
+        try:
+            self._thread.start()
+        except BaseException as error:
+            self._end(partial(self.outcome.set_exception, error))
+
+    def work(self) -> None:
+        """Runs it to its end, in an event loop of its own."""
+        try:
+            value = asyncio.run(self._run())
+        except BaseException as error:
+            self._end(partial(self.outcome.set_exception, error))
+        else:
+            self._end(partial(self.outcome.set_result, value))
+
+    def _end(self, tell: Callable[[], None]) -> None:
+        tell()
+        self._ended = True
+        # Last: whoever wakes finds the outcome
+        self._bell.release()
+
+    def wait(self) -> None:
+        """Waits for the end of what was started, or a signal.
+
+        In short steps, as a signal between Python's last look and the sleep wakes nobody;
+        on a bare lock, as an interrupted `join` takes its thread for ended and an
+        interrupted condition may stay locked.
+        """
+        while self._starting and not self._ended:
+            self._bell.acquire(timeout=_LOOK)
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def cancel(self) -> None:
+        """Ends the coroutine; one that has not begun never does, and one that has ended is
+        left alone."""
+        with self._lock:
+            self._unwanted = True
+            if self._cancel is not None:
+                self._cancel()
+
+    async def _run(self) -> T:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        with self._lock:
+            if self._unwanted:
+                raise asyncio.CancelledError
+            self._cancel = partial(loop.call_soon_threadsafe, task.cancel)
+        try:
+            return await self._begin()
+        finally:
+            with self._lock:  # the loop is closed next
+                self._cancel = None

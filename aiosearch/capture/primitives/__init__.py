@@ -1,0 +1,1 @@
+"""Rules that read JAX primitives as operators of the tensor language, one module per kind."""

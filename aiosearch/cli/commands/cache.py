@@ -1,0 +1,35 @@
+"""`aiosearch cache`: its flags, and what runs it."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..inputs.flags import add_json
+from ..parser import Parser
+
+DESCRIPTION = ""
+EPILOG = ""
+
+
+class CacheArguments(argparse.Namespace):
+    """What `aiosearch cache` was given."""
+
+    action: str
+    cache: str | None
+    json: bool
+
+
+def add_arguments(parser: Parser) -> None:
+    """Adds the flags of the command."""
+    add_action = parser.add_actions(required=True)
+    for name, help in (("stats", "count the verdicts"), ("clear", "remove them")):
+        action = add_action(name, help=help)
+        action.add_argument("--cache", metavar="PATH", help="the file; by default the setting's")
+        add_json(action)
+
+
+def run(arguments: CacheArguments) -> int:
+    """Runs the command, and gives the exit code."""
+    from ..runs.cache import run as maintain
+
+    return maintain(arguments)

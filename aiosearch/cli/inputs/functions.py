@@ -1,0 +1,122 @@
+"""JAX functions, and the types of their arguments, by what a command names."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...arguments import nearest
+from ...optimizer.candidates.jax_source import emit, names
+from ...tensor import Program, TensorType
+from ..output.streams import UsageError
+from . import programs
+from .values import is_file
+
+
+@dataclass(frozen=True)
+class FunctionTarget:
+    """A function that can be traced."""
+
+    name: str
+    function: Callable[..., Any]
+    types: Sequence[TensorType]
+    constant: tuple[int, ...] = ()
+    """The arguments that stay the same from call to call."""
+    named: Mapping[str, TensorType] = field(default_factory=dict)
+    """Of the arguments that are given by name."""
+
+    @property
+    def all_types(self) -> list[TensorType]:
+        """Of its arguments, however they are given."""
+        return [*self.types, *self.named.values()]
+
+
+def target(arguments: argparse.Namespace) -> FunctionTarget:
+    """What the command line names; a program is taken as JAX code that computes it."""
+    name, (given, named) = arguments.function, programs.named_types(arguments.arg)
+    if programs.is_function(name):
+        programs.require_no_dtype(name, arguments.dtype)
+        function = programs.function(name)
+        given, named = bound(name, function, given, named)
+        places = _places(arguments.constant, function, len(given))
+        return FunctionTarget(name, function, given, places, named)
+    program = programs.typed_program(name, programs.sizes(arguments.shape), arguments.dtype)
+    if given or named:
+        raise UsageError(f"--arg is for functions; {name} is a program, whose sizes --shape sets")
+    function, types = _function(program), [term.type for term in program.inputs]
+    return FunctionTarget(name, function, types, _places(arguments.constant, function, len(types)))
+
+
+def source_files(wanted: FunctionTarget) -> list[Path]:
+    """Where what a target names is written, as far as that is known."""
+    function = inspect.unwrap(wanted.function)
+    while isinstance(function, functools.partial):
+        function = inspect.unwrap(function.func)
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    named = wanted.name if is_file(wanted.name) else wanted.name.rpartition(":")[0]
+    told = [named, getattr(module, "__file__", None)]
+    with suppress(TypeError):  # it is no function of Python's
+        told.append(inspect.getsourcefile(function))
+    return [Path(one) for one in told if one]
+
+
+def _places(wanted: Sequence[str], function: Callable[..., Any], count: int) -> tuple[int, ...]:
+    """The places of arguments that are called by name or place."""
+    try:
+        names = list(inspect.signature(function).parameters)[:count]
+    except ValueError:
+        names = []
+    places = {name: at for at, name in enumerate(names)} | {str(at): at for at in range(count)}
+    for one in wanted:
+        if one not in places:
+            known = f"there are {', '.join(names)}" if names else f"it takes {count}"
+            raise UsageError(f"--constant {one}: no such argument; {known}")
+    return tuple(sorted({places[one] for one in wanted}))
+
+
+def _function(program: Program) -> Callable[..., Any]:
+    module: dict[str, Any] = {}
+    name, _ = names(program)
+    exec(compile(emit(program), f"<{program.name}>", "exec"), module)
+    function: Callable[..., Any] = module[name]
+    return function
+
+
+def bound(
+    name: str,
+    function: Callable[..., Any],
+    given: list[TensorType],
+    named: dict[str, TensorType],
+) -> tuple[list[TensorType], dict[str, TensorType]]:
+    """The types as the function takes them: by name only what has to be.
+
+    Says that some are missing, before jax says it in its own way.
+    """
+    try:
+        signature = inspect.signature(function)
+        _require_known(name, signature.parameters, named)
+        call = signature.bind(*given, **named)
+    except TypeError as error:
+        told = f"{error}; give the type of each, as --arg f32[16,4096] or --arg name=f32[16,4096]"
+        raise UsageError(f"{name}: {told}") from None
+    except ValueError:  # some callables tell nothing of their arguments
+        return given, named
+    return list(call.args), call.kwargs
+
+
+def _require_known(
+    name: str, parameters: Mapping[str, inspect.Parameter], named: Iterable[str]
+) -> None:
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return
+    for one in named:
+        if one not in parameters:
+            close = nearest(one, parameters)
+            raise UsageError(f"--arg {one}=...: {name} takes no argument of that name{close}")

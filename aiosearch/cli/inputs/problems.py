@@ -1,0 +1,131 @@
+"""The problem to search: built from its name and fields, or taken from a journal."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ...engine.journal.records import JournalHeader
+from ...orders import ORDERS
+from ..output.streams import UsageError
+from . import objects
+from .fields import fields_of, listing, values_for
+from .settings import Chosen
+
+
+def build(target: str, given: Mapping[str, str], seed: int | None) -> Any:
+    """Makes the problem that `target` names: a class, an instance, or a function that gives one.
+
+    `given` sets fields; `seed` too, where the problem has such a field and `given` does not.
+    """
+    found = objects.find(target)
+    if isinstance(found, type):
+        return _construct(found, _all_values(found, given, seed))
+    problem = _call(target, found) if _is_factory(found) else found
+    changes = _all_values(type(problem), given, seed)
+    return _replace(problem, changes) if changes else problem
+
+
+def from_journal(path: Path) -> tuple[Any, dict[str, Chosen]]:
+    """Gives the problem of a journal, and the settings that its search had."""
+    from ...engine.journal.replay import read_header
+
+    header = read_header(path)
+    return _restore(path, header), _settings(path, header)
+
+
+def unshared(problem: Any) -> str:
+    """Why other machines do not run a problem; nothing where they do."""
+    from ...remote.admission import GROUP, installed  # for searches that spread
+
+    kind = type(problem)
+    if installed(f"{kind.__module__}:{kind.__qualname__}"):
+        return ""
+    return f"{kind.__qualname__} has no entry point {GROUP}, and others run no other problem"
+
+
+def _all_values(cls: type, given: Mapping[str, str], seed: int | None) -> dict[str, Any]:
+    values = values_for(cls, given, "--set")
+    if seed is not None and "seed" not in given and "seed" in (fields_of(cls) or {}):
+        values |= values_for(cls, {"seed": str(seed)}, "--seed")
+    return values
+
+
+def _construct(cls: type, values: Mapping[str, Any]) -> Any:
+    fields = fields_of(cls) or {}
+    lacking = [
+        str(field) for name, field in fields.items() if not field.default and name not in values
+    ]
+    if lacking:
+        raise UsageError(
+            f"{cls.__qualname__} needs --set for {', '.join(lacking)}; {listing(fields)}"
+        )
+    try:
+        return cls(**values)
+    except Exception as error:
+        shown = ", ".join(f"{name}={value!r}" for name, value in values.items())
+        raise _refused(f"{cls.__qualname__}({shown})", error) from error
+
+
+def _replace(problem: Any, changes: Mapping[str, Any]) -> Any:
+    try:
+        if isinstance(problem, Struct):
+            return msgspec.structs.replace(problem, **changes)
+        return dataclasses.replace(problem, **changes)
+    except Exception as error:
+        raise _refused(repr(problem), error) from error
+
+
+def _is_factory(found: Any) -> bool:
+    return callable(found) and not all(hasattr(found, method) for method in objects.METHODS)
+
+
+def _call(target: str, factory: Any) -> Any:
+    try:
+        return factory()
+    except Exception as error:
+        raise _refused(f"{target}()", error) from error
+
+
+def _refused(what: str, error: Exception) -> UsageError:
+    return UsageError(f"{what} cannot be made: {type(error).__name__}: {error}")
+
+
+def _restore(path: Path, header: JournalHeader) -> Any:
+    if header.problem.startswith("__main__:") or "<locals>" in header.problem:
+        raise UsageError(
+            f"the problem {header.problem} of {path} is defined in a script, which alone can resume"
+            " it: run that script again, with resume=True"
+        )
+    try:
+        cls = objects.find(header.problem)
+    except UsageError as error:
+        raise UsageError(
+            f"cannot find the problem of {path}: {error}; run this in its folder, or name it:"
+            f" aiosearch search path/to/file.py:{header.problem.partition(':')[2]}"
+            f" --journal {path} --resume"
+        ) from None
+    if fields_of(cls) is None:
+        return _construct(cls, {})
+    try:
+        return msgspec.msgpack.decode(header.parameters, type=cls)
+    except msgspec.MsgspecError as error:
+        raise UsageError(
+            f"the problem of {path}, {header.parameters_text}, is not what"
+            f" {header.problem} is today: {error}"
+        ) from None
+
+
+def _settings(path: Path, header: JournalHeader) -> dict[str, Chosen]:
+    names = {order.__name__: name for name, order in ORDERS.items()}
+    chosen = {
+        "strategy": header.strategy,
+        "seed": header.seed,
+        "order": names.get(header.order, header.order),
+    }
+    return {name: Chosen(value, f"{name} of the journal {path}") for name, value in chosen.items()}

@@ -1,0 +1,262 @@
+"""Tensor programs by what a command names: a built-in, a file, or a JAX function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ...arguments import nearest
+from ...tensor import DType, LabelError, Program, TensorError, TensorType, Term
+from ...tensor.files import from_json
+from ...tensor.labels import check_labels
+from ...tensor.programs import BUILTINS, Builtin
+from ...tensor.terms import SIZES
+from ...tensor.text import parse
+from ...tensor.types import ARRAY_NAMES
+from ..output.streams import UsageError
+from . import objects
+from .fields import split
+from .values import is_file
+
+if TYPE_CHECKING:
+    from ...capture import Captured, JaxFunction
+
+Runs: TypeAlias = "JaxFunction | Program"
+
+_ARGUMENT = re.compile(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]")
+_TYPES = {name: dtype for dtype, long in ARRAY_NAMES.items() for name in (dtype.value, long)}
+_FLOATING = ("f64", "f32", "f16", "bf16")
+USUAL = DType.BF16
+"""The element type of built-in programs where none is said."""
+
+
+@dataclass(frozen=True)
+class ProgramPair:
+    """Two programs of the same inputs."""
+
+    one: Program
+    two: Program
+    held: tuple[str, ...]
+    """The last inputs: arrays that functions closed over."""
+
+
+def sizes(given: Sequence[str]) -> dict[str, int]:
+    """What `--shape NAME=N` says, once for each."""
+    found = {}
+    for name, text in split(given, "--shape").items():
+        if not text.isdecimal():
+            raise UsageError(f"--shape {name}={text}: a size is a whole number")
+        _require_size(int(text), f"--shape {name}={text}")
+        found[name] = int(text)
+    return found
+
+
+def types(given: Sequence[str]) -> list[TensorType]:
+    """What `--arg f32[16,4096]` says, once for each."""
+    return [_type(text, text) for text in given]
+
+
+def named_types(given: Sequence[str]) -> tuple[list[TensorType], dict[str, TensorType]]:
+    """The same, and what `--arg NAME=f32[16,4096]` says of arguments that are given by name."""
+    placed = types([text for text in given if "=" not in text])
+    named: dict[str, TensorType] = {}
+    for text in given:
+        name, equals, type_ = text.partition("=")
+        if name in named:
+            raise UsageError(f"--arg gives {name} twice")
+        if equals:
+            named[name] = _type(text, type_)
+    return placed, named
+
+
+def find(target: str, given: Mapping[str, int]) -> Program | Builtin:
+    """A program of a file, or a built-in one, at the given sizes if there are any."""
+    builtin = BUILTINS.get(target)
+    if builtin is not None:
+        return builtin.program(DType.F16, **given) if given else builtin
+    path = Path(target)
+    if not is_file(path):
+        raise UsageError(
+            f"{target!r} is no file and no built-in program{nearest(target, BUILTINS)};"
+            " `aiosearch programs` lists those, and a function is module:function"
+        )
+    return _read(path)
+
+
+def find_program(target: str, given: Mapping[str, int]) -> Program:
+    """The same, a built-in program at its own sizes where none are given."""
+    found = find(target, given)
+    return found.program() if isinstance(found, Builtin) else found
+
+
+def typed_program(target: str, given: Mapping[str, int], dtype: str | None) -> Program:
+    """The same, a built-in program of this element type."""
+    if target not in BUILTINS:
+        found = find_program(target, given)
+        require_no_dtype(target, dtype)
+        return found
+    if dtype is not None and dtype not in _FLOATING:
+        raise UsageError(f"--dtype {dtype}: there are {', '.join(_FLOATING)}")
+    return BUILTINS[target].program(dtype or USUAL, **given)
+
+
+def require_no_dtype(target: str, dtype: str | None) -> None:
+    """Refuses an element type for what has its own."""
+    if dtype is not None:
+        raise UsageError(f"--dtype is for built-in programs; {target} has types of its own")
+
+
+def read_function(target: str, arguments: Sequence[TensorType]) -> Program:
+    """A function as a program, whose last inputs are the arrays that it closed over."""
+    return _capture(target, arguments).program
+
+
+def program_pair(
+    one: str,
+    two: str,
+    given: Mapping[str, int],
+    arguments: Sequence[TensorType],
+    dtype: str | None = None,
+) -> ProgramPair:
+    """Two programs; a function without arguments given takes those of the other program."""
+    targets = (one, two)
+    programs, arguments = _programs(targets, given, arguments, dtype)
+    functions = [name for name in dict.fromkeys(targets) if name not in programs]
+    captured = {name: _capture(name, arguments) for name in functions}
+    held = {
+        term.parameter("name"): term
+        for found in captured.values()
+        for term in found.program.inputs
+        if term.parameter("name") in found.constants
+    }
+    programs |= {name: found.program for name, found in captured.items()}
+    first, second = (_with_held(programs[name], held) for name in targets)
+    return ProgramPair(first, second, tuple(held))
+
+
+def runnable(
+    one: str,
+    two: str,
+    given: Mapping[str, int],
+    arguments: Sequence[TensorType],
+    dtype: str | None = None,
+) -> tuple[Runs, Runs]:
+    """The same, functions to be run and not read; raises RunError where that fails."""
+    from ...capture import JaxFunction
+
+    programs, arguments = _programs((one, two), given, arguments, dtype)
+
+    def made(name: str) -> Runs:
+        if name in programs:
+            return programs[name]
+        return JaxFunction(function(name), arguments, name)
+
+    return made(one), made(two)
+
+
+def _programs(
+    targets: tuple[str, str],
+    given: Mapping[str, int],
+    arguments: Sequence[TensorType],
+    dtype: str | None,
+) -> tuple[dict[str, Program], Sequence[TensorType]]:
+    """Those that are no functions, and the types of arguments that functions are called with."""
+    if BUILTINS.keys().isdisjoint(targets):
+        require_no_dtype(" and ".join(targets), dtype)
+    programs = {
+        name: typed_program(name, given, dtype)
+        if dtype is not None and name in BUILTINS
+        else find_program(name, given)
+        for name in targets
+        if not is_function(name)
+    }
+    for name, program in programs.items():
+        _check_labels(name, program)
+    if arguments or len(programs) == len(set(targets)):
+        return programs, arguments
+    if not programs:
+        names = " and ".join(targets)
+        raise UsageError(f"{names} need the types of their arguments: --arg f32[16,4096]")
+    (known,) = programs.values()
+    return programs, [term.type for term in known.inputs]
+
+
+def _check_labels(name: str, program: Program) -> None:
+    """Labels are types: a map that pairs a row with a feature does not fit either."""
+    try:
+        check_labels(program)
+    except LabelError as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
+def _with_held(program: Program, held: Mapping[str, Term]) -> Program:
+    own = [term for term in program.inputs if term not in held.values()]
+    return Program(program.name, (*own, *held.values()), program.outputs)
+
+
+def is_function(target: str) -> bool:
+    """Whether it names a function, and no built-in program and no file."""
+    return ":" in target and target not in BUILTINS and not is_file(target)
+
+
+def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
+    from ...capture import capture
+    from ...capture.running import placeholders, precision
+    from ...capture.user_frames import user_frame
+
+    found = function(target)
+    try:
+        with precision(arguments):
+            return capture(found, *placeholders(arguments))
+    except TensorError:
+        raise
+    except Exception as error:
+        shown = ", ".join(map(str, arguments))
+        where = user_frame(error)
+        raise UsageError(
+            f"{target}({shown}) cannot be traced: {type(error).__name__}: {error}{where}"
+        ) from error
+
+
+def function(target: str) -> Callable[..., Any]:
+    """The function that a target names; raises UsageError."""
+    found = objects.find(target, objects.functions)
+    if not callable(found):
+        raise UsageError(f"{target} is no function")
+    return found  # type: ignore[no-any-return]
+
+
+def _type(given: str, text: str) -> TensorType:
+    """The type in a text, which is a part of what was given."""
+    found = _ARGUMENT.fullmatch(text.strip())
+    if found is None or found[1] not in _TYPES:
+        known = ", ".join(dict.fromkeys(_TYPES.values()))
+        raise UsageError(f"--arg {given}: write it as f32[16,4096], of {known}")
+    shape = tuple(int(size) for size in found[2].split(",")) if found[2] else ()
+    for size in shape:
+        _require_size(size, f"--arg {given}")
+    return TensorType(_TYPES[found[1]], shape)
+
+
+def _require_size(size: int, where: str) -> None:
+    if size >= SIZES:
+        raise UsageError(f"{where}: {size} is too large for a size; one is below {SIZES}")
+
+
+def _read(path: Path) -> Program:
+    if path.suffix == ".py":
+        raise UsageError(f"{path} is a file of Python; name the function in it: {path}:f")
+    try:
+        data = path.read_bytes()
+        if data.lstrip()[:1] == b"{":
+            return from_json(data)
+        return parse(data.decode())
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is neither text nor JSON") from None
+    except TensorError as error:
+        raise UsageError(f"{path}: {error}") from None

@@ -1,0 +1,1 @@
+"""What the console script writes: streams, tables, the live screen, files."""

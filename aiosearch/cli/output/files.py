@@ -1,0 +1,77 @@
+"""Files that a command writes beside its result; an option that was not given writes none."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ...folders import replace_file
+from .streams import UsageError
+
+_STANDING = ("/dev", "/proc")
+"""What is here stands for something else, as /dev/stdout may for a file."""
+
+
+def require_place(path: str | None) -> None:
+    """What has nowhere to be written is said before anything is searched; leaves nothing there."""
+    if path is None:
+        return
+    place = Path(path).expanduser()
+    try:
+        if not place.absolute().parent.is_dir():
+            raise UsageError(f"cannot write {path}: there is no folder {Path(path).parent}")
+        is_new = not place.exists()
+        with place.open("ab"):
+            pass
+        if is_new:
+            place.unlink()
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def require_other(flag: str, path: str | None, taken: Mapping[Path, str]) -> None:
+    """Refuses to write over these files, whatever links lead there; each comes with what it is."""
+    if path is None:
+        return
+    place = Path(path).expanduser()
+    for one, what in taken.items():
+        if os.path.exists(place) and os.path.exists(one) and place.samefile(one):
+            raise UsageError(f"{flag} {path} would write over {what}; name another file")
+
+
+def require_drawing(path: str | None) -> None:
+    """The same of an SVG file, whose name has to say that it is one."""
+    if path is not None and Path(path).suffix.lower() != ".svg":
+        raise UsageError(f"a plot is SVG: give it a name as plot.svg, not {path}")
+    require_place(path)
+
+
+def _replaced(place: Path, content: bytes) -> bool:
+    """Whether the file could be: none is that something is mounted on, or that is another's."""
+    try:
+        replace_file(place, content)
+    except OSError as error:
+        if error.errno not in (errno.EBUSY, errno.EPERM):
+            raise
+        return False
+    return True
+
+
+def write(path: str | None, made: Callable[[], str]) -> None:
+    """Writes what is made only where it is wanted; a file is there whole, or as it was.
+
+    What is no file, or lies where none can be put in its place, is written as it stands.
+    """
+    if path is None:
+        return
+    place, content = Path(path).expanduser(), made().encode()
+    try:
+        is_file = place.is_file() or not place.exists()
+        own = place.resolve()
+        plain = is_file and not any(map(place.absolute().is_relative_to, _STANDING))
+        if not (plain and os.access(own.parent, os.W_OK) and _replaced(own, content)):
+            place.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None

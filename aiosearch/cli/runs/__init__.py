@@ -1,0 +1,1 @@
+"""What long commands do: searches, optimizations and checks, watched and interrupted."""

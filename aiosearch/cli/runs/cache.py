@@ -1,0 +1,58 @@
+"""`aiosearch cache`: the verdicts of z3 that are kept on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...checks import CacheStatistics, cache_stats, clear_cache, default_cache_path
+from ..inputs.settings import settle
+from ..output.streams import Exit, UsageError, give, give_json
+from ..output.table import table
+from ..output.units import of, size
+
+if TYPE_CHECKING:
+    from ..commands.cache import CacheArguments
+
+
+def run(arguments: CacheArguments) -> int:
+    """Counts the verdicts or removes them, and gives the exit code."""
+    path = cache_path(arguments.cache)
+    if path is None:
+        raise UsageError("the settings turn the cache off; name its file with --cache PATH")
+    if arguments.action == "clear":
+        _clear(path, arguments.json)
+    else:
+        _show(cache_stats(path), arguments.json)
+    return Exit.FINE
+
+
+def cache_path(given: str | None = None) -> Path | None:
+    """Gives the file that the settings, or `given`, name; None where they turn the cache off."""
+    chosen = settle({} if given is None else {"cache": given})["cache"].value
+    return default_cache_path() if chosen == "default" else chosen
+
+
+def _clear(path: Path, json: bool) -> None:
+    removed = clear_cache(path)
+    if json:
+        give_json({"path": str(path), "removed": removed})
+    else:
+        give(f"removed {of(removed, 'verdict')} from {path}")
+
+
+def _show(stats: CacheStatistics, json: bool) -> None:
+    if json:
+        give_json(stats)
+        return
+    rows = [
+        ("file", stats.path),
+        ("size", size(stats.size)),
+        ("verdicts", f"{stats.entries:,}"),
+        ("proved", f"{stats.proved:,}"),
+        ("refuted", f"{stats.refuted:,}"),
+        ("unknown", f"{stats.unknown:,}"),
+    ]
+    if stats.damaged:
+        rows.append(("damaged", f"{stats.damaged:,}; `aiosearch cache clear` removes all"))
+    give(table(rows))

@@ -1,0 +1,1 @@
+"""What `aiosearch explain` is asked about, and the steps that it shows."""

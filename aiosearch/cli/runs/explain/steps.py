@@ -1,0 +1,228 @@
+"""The steps of one function on its way to machine code, each as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ....codegen.native.assembly import InstructionCounts, assembly, instruction_counts
+from ....codegen.native.embedded_source import EmbeddedProgram, ProgramOrigin
+from ....codegen.native.errors import NativeError
+from ....codegen.pallas.description import DescribedKernel, described_kernels
+from ....tensor import TensorError
+from ....tensor.text import parse
+from ...output.table import table
+
+if TYPE_CHECKING:
+    from ....devices import Device
+
+
+class Section(StrEnum):
+    """What can be shown, in the order in which it is."""
+
+    PROGRAM = "program"
+    TILE_IR = "tile-ir"
+    SCHEDULE = "schedule"
+    REGISTERS = "registers"
+    LLVM = "llvm"
+    ASSEMBLY = "assembly"
+    PALLAS = "pallas"
+    SOURCE = "source"
+    JAXPR = "jaxpr"
+
+
+class AbsentError(Exception):
+    """Something that there is not to be seen of a function: says why."""
+
+
+@dataclass(frozen=True)
+class MachineCodeFunction:
+    """A function that is machine code."""
+
+    name: str
+    carried: EmbeddedProgram
+    device: Device
+    """What Pallas text is cut for."""
+    kind = "kernels"
+    usual = (Section.PROGRAM, Section.TILE_IR, Section.SCHEDULE, Section.REGISTERS)
+    more = (Section.LLVM, Section.ASSEMBLY, Section.PALLAS)
+
+    @property
+    def told(self) -> str:
+        phases = len(self.carried.native.phases)
+        count = "one kernel" if phases == 1 else f"{phases} kernels"
+        return f"{self.name} is machine code for {self.carried.machine.name}: {count}"
+
+    @property
+    def program(self) -> str | None:
+        origin = self.carried.origin
+        return origin.program if origin else None
+
+    def text(self, section: Section) -> str:
+        """Raises AbsentError."""
+        match section:
+            case Section.PROGRAM:
+                return self._origin.program.rstrip()
+            case Section.TILE_IR:
+                return self._origin.tile_ir
+            case Section.SCHEDULE:
+                return "\n".join(self._origin.schedules)
+            case Section.REGISTERS:
+                return _table(self._figures)
+            case Section.LLVM:
+                return self.carried.native.text.rstrip()
+            case Section.ASSEMBLY:
+                return self._assembly.rstrip()
+            case Section.PALLAS:
+                return _pallas(self._origin.program, self.device)
+        raise AbsentError("there is none: this is machine code, and not JAX")
+
+    def facts(self) -> dict[str, Any]:
+        """What is told as data."""
+        try:
+            counted = msgspec.to_builtins(self._figures)
+        except AbsentError:
+            counted = None
+        return {"machine": self.carried.machine.name, "figures": counted}
+
+    @property
+    def _origin(self) -> ProgramOrigin:
+        if self.carried.origin is None:
+            raise AbsentError("it was made by an earlier version, which did not keep it")
+        return self.carried.origin
+
+    @cached_property
+    def _assembly(self) -> str:
+        own = self.carried
+        try:
+            return assembly(own.native, own.machine, own.effort)
+        except NativeError as error:
+            raise AbsentError(f"it cannot be compiled here: {error}") from None
+
+    @property
+    def _figures(self) -> tuple[InstructionCounts, ...]:
+        return instruction_counts(self._assembly)
+
+
+@dataclass(frozen=True)
+class SourceFunction:
+    """A function that is JAX code, whose kernels XLA makes."""
+
+    name: str
+    source: str
+    types: tuple[str, ...]
+    program: str | None = None
+    kind = "jax"
+
+    @property
+    def usual(self) -> tuple[Section, ...]:
+        return (Section.SOURCE, Section.JAXPR)
+
+    @property
+    def more(self) -> tuple[Section, ...]:
+        return (Section.PROGRAM,) if self.program is not None else ()
+
+    @property
+    def told(self) -> str:
+        return f"{self.name} is plain JAX: XLA makes its kernels, and no schedule of ours is in it"
+
+    def text(self, section: Section) -> str:
+        """Raises AbsentError."""
+        match section:
+            case Section.PROGRAM if self.program is not None:
+                return self.program.rstrip()
+            case Section.SOURCE:
+                return self.source.strip()
+            case Section.JAXPR:
+                return self._jaxpr()
+        raise AbsentError(self._reason)
+
+    def facts(self) -> dict[str, Any]:
+        """What is told as data."""
+        return {"machine": None, "figures": None}
+
+    @property
+    def _reason(self) -> str:
+        return "there is none: this is plain JAX, whose kernels XLA makes"
+
+    def _jaxpr(self) -> str:
+        from ..jaxpr import jaxpr
+
+        try:
+            return jaxpr(self.source, self.name, self.types)
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise AbsentError(f"it cannot be traced: {told}") from error
+
+
+@dataclass(frozen=True)
+class PallasFunction(SourceFunction):
+    """A function of Pallas kernels, which are compiled where there is a GPU."""
+
+    kind = "pallas"
+
+    @property
+    def usual(self) -> tuple[Section, ...]:
+        program = (Section.PROGRAM,) if self.program else ()
+        return (*program, Section.TILE_IR, Section.SCHEDULE, Section.PALLAS)
+
+    @property
+    def more(self) -> tuple[Section, ...]:
+        return (Section.JAXPR,)
+
+    @property
+    def told(self) -> str:
+        return f"{self.name} is of Pallas kernels, which Triton compiles on a GPU"
+
+    def text(self, section: Section) -> str:
+        """Raises AbsentError."""
+        match section:
+            case Section.PALLAS:
+                return super().text(Section.SOURCE)
+            case Section.SCHEDULE:
+                return "\n".join(one.tiling for one in self._kernels)
+            case Section.TILE_IR:
+                return "\n\n".join(one.ir for one in self._kernels)
+        return super().text(section)
+
+    @property
+    def _kernels(self) -> list[DescribedKernel]:
+        found = described_kernels(self.source, self.name)
+        if not found:
+            raise AbsentError("it was made by an earlier version, which did not keep it")
+        return found
+
+    @property
+    def _reason(self) -> str:
+        return "there is none: these are Pallas kernels, which Triton compiles on a GPU"
+
+
+def _table(counted: tuple[InstructionCounts, ...]) -> str:
+    rows: list[tuple[str, ...]] = [
+        ("function", "instructions", "vector registers", "spills", "reloads")
+    ]
+    for one in counted:
+        numbers = (one.instructions, one.vector_registers, one.spills, one.reloads)
+        rows.append((one.function, *map(str, numbers)))
+    return table(rows, right=frozenset(range(1, 5)))
+
+
+def _pallas(text: str, device: Device) -> str:
+    """The kernels of a program for a GPU, by the plan of the best prediction."""
+    from ....codegen import pallas
+    from ....codegen.lower.lowering import lower
+    from ....codegen.passes.kernel_fusion import fuse_kernels
+
+    try:
+        plain = lower(parse(text))
+        ways = [
+            pallas.plans(one, device, 1)[0] for one in dict.fromkeys([fuse_kernels(plain), plain])
+        ]
+        best = min(ways, key=lambda plan: plan.seconds)
+        return pallas.write(best.module, best.schedules).rstrip()
+    except (pallas.CannotPrint, TensorError) as error:
+        raise AbsentError(f"it cannot be printed for {device.name}: {error}") from None

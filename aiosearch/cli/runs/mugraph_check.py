@@ -1,0 +1,193 @@
+"""Verdicts about two programs, and `aiosearch verify --mugraph` for graphs that Mirage saved.
+
+`aiosearch verify --mugraph`: the graphs that Mirage saved, each against its program.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import AiosearchError
+from ...tensor import FormatError, Program, TensorError, UnknownOperator
+from ...tensor.mirage import InputPairing, MirageGraph, load_mugraphs, pairs
+from ...tensor.programs import Builtin
+from ..inputs.programs import find, sizes
+from ..output.streams import Exit, UsageError, give, give_json, tell
+
+if TYPE_CHECKING:
+    from ...equivalence import Runnable, Verdict
+    from ..commands.verify import VerifyArguments
+
+RANKS = ("proved", "tested", "cannot judge", "refuted")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict and what it rests on, for people and for programs."""
+
+    status: str
+    lines: tuple[str, ...]
+    """The verdict first."""
+    evidence: dict[str, Any]
+
+    @property
+    def accepted(self) -> bool:
+        return self.status in ("proved", "tested")
+
+    @property
+    def rank(self) -> int:
+        """Smaller is better."""
+        return RANKS.index(self.status)
+
+
+@dataclass(frozen=True)
+class ProgramJudge:
+    """Compares two programs as the command line asks for it."""
+
+    seed: int
+    strict: bool
+    floats: bool
+
+    def __call__(self, one: Program, two: Program, floats: bool = True) -> Judgement:
+        from ...equivalence import verify
+
+        verdict = verify(
+            one, two, seed=self.seed, strict=self.strict, floats=self.floats and floats
+        )
+        return _outcome(verdict)
+
+    def running(
+        self, one: Runnable | Program, two: Runnable | Program, because: str, **facts: Any
+    ) -> Judgement:
+        """What floats alone say of functions that cannot be compared otherwise."""
+        from ...equivalence import verify_functions
+
+        verdict = verify_functions(one, two, because, seed=self.seed, strict=self.strict)
+        return _outcome(verdict, **facts)
+
+
+def _outcome(verdict: Verdict, **facts: Any) -> Judgement:
+    return Judgement(verdict.status, tuple(verdict.summary()), verdict.to_dict() | facts)
+
+
+def not_judged(reason: AiosearchError | str, **facts: Any) -> Judgement:
+    """The outcome where something stands in the way."""
+    text = str(reason).removeprefix("cannot judge: ")
+    lines = ("cannot judge", f"  because {text}")
+    return Judgement("cannot judge", lines, {"verdict": "cannot judge", "reason": text, **facts})
+
+
+MOST_ORDERS = 5040
+"""Of more orders of a graph's inputs these are tried."""
+
+
+@dataclass(frozen=True)
+class _JudgedMugraph:
+    """One graph's outcome, and which of its inputs is which."""
+
+    outcome: Judgement
+    inputs: dict[str, int]
+    """The places in the file of the program's inputs."""
+
+
+def compare(file: str, program: str, arguments: VerifyArguments, judge: ProgramJudge) -> int:
+    """Tells the verdict on every graph of `file` beside `program`, and gives the exit code."""
+    started = time.perf_counter()
+    reference = find(program, sizes(arguments.shape))
+    graphs = _load(Path(file))
+    tell(f"{arguments.mugraph}: {_count(len(graphs))} to compare with {arguments.program}")
+    bench = _MugraphChecks(reference, judge)
+    bench.find_order([graph for graph in graphs if isinstance(graph, MirageGraph)])
+    counts: Counter[str] = Counter()
+    for number, graph in enumerate(graphs):
+        judged = bench.judged(graph)
+        counts[judged.outcome.status] += 1
+        if arguments.json:
+            named = {"graph": number, "program": arguments.program, "inputs": judged.inputs}
+            give_json(named | judged.outcome.evidence)
+        else:
+            headline, *evidence = judged.outcome.lines
+            give(f"graph {number:<3}  {headline}")
+            for line in () if judged.outcome.accepted else evidence:
+                give(f"         {line}")
+    told = ", ".join(f"{counts[status]} {status}" for status in RANKS if counts[status])
+    tell(f"{told or 'nothing to judge'}, in {time.perf_counter() - started:.1f} s")
+    return Exit.FAILED if counts["refuted"] + counts["cannot judge"] else Exit.FINE
+
+
+def _load(path: Path) -> list[MirageGraph | FormatError]:
+    try:
+        return load_mugraphs(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except FormatError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _count(number: int) -> str:
+    return "1 graph" if number == 1 else f"{number} graphs"
+
+
+class _MugraphChecks:
+    """Judges the graphs of one file, which all have their inputs in one order."""
+
+    def __init__(self, reference: Program | Builtin, judge: ProgramJudge) -> None:
+        self._reference = reference
+        self._judge = judge
+        self._votes: Counter[tuple[int, ...]] = Counter()
+        self._known: dict[Program, _JudgedMugraph] = {}
+
+    def find_order(self, graphs: Sequence[MirageGraph]) -> None:
+        """Finds the order of inputs in which most of the graphs are right."""
+        for graph in {graph.program(): graph for graph in graphs}.values():
+            orders = self._orders(graph)
+            for pair in orders if len(orders) > 1 else ():
+                if self._outcome(pair, floats=False).accepted:
+                    self._votes[pair.order] += 1
+                    break
+
+    def judged(self, graph: MirageGraph | FormatError) -> _JudgedMugraph:
+        """A graph's outcome; graphs that are the same program are compared once."""
+        if isinstance(graph, UnknownOperator):
+            return _JudgedMugraph(not_judged(graph, operator=graph.name), {})
+        if isinstance(graph, FormatError):
+            return _JudgedMugraph(not_judged(graph), {})
+        program = graph.program()
+        if program not in self._known:
+            self._known[program] = self._best(graph)
+        return self._known[program]
+
+    def _orders(self, graph: MirageGraph) -> list[InputPairing]:
+        """The orders that its inputs can have, what others of the file have first."""
+        found = islice(pairs(graph, self._reference), MOST_ORDERS)
+        return sorted(found, key=lambda pair: -self._votes[pair.order])
+
+    def _best(self, graph: MirageGraph) -> _JudgedMugraph:
+        """The outcome in the file's order, or the best one of all orders if none is known."""
+        orders = self._orders(graph)
+        if not orders:
+            shapes = ", ".join(str(term.type) for term in graph.inputs)
+            name = self._reference.name
+            return _JudgedMugraph(not_judged(f"its inputs {shapes} are not those of {name}"), {})
+        if self._votes[orders[0].order] or len(orders) == 1:
+            return self._in_order(orders[0], floats=True)
+        found = [self._in_order(pair, floats=False) for pair in orders]
+        return min(found, key=lambda judged: judged.outcome.rank)
+
+    def _in_order(self, pair: InputPairing, floats: bool) -> _JudgedMugraph:
+        names = [term.parameter("name") for term in pair.reference.inputs]
+        return _JudgedMugraph(
+            self._outcome(pair, floats), dict(zip(names, pair.order, strict=True))
+        )
+
+    def _outcome(self, pair: InputPairing, floats: bool) -> Judgement:
+        try:
+            return self._judge(pair.reference, pair.graph, floats)
+        except TensorError as error:
+            return not_judged(error)

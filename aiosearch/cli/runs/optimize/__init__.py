@@ -1,0 +1,1 @@
+"""Runs of `aiosearch optimize`: a function raced, or fused kernels searched alone."""

@@ -1,0 +1,141 @@
+"""`aiosearch optimize` for a function: what is searched, timed, printed and written."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ....capture.names import shown
+from ....capture.running import precision
+from ....optimizer.outcomes.plot import plot
+from ....optimizer.outcomes.report import Found, Report, WholeFunctionResult
+from ....optimizer.outcomes.roofline import ceilings_of, roofline_fraction
+from ...inputs.functions import FunctionTarget, source_files, target
+from ...output.files import require_other, require_place, write
+from ...output.logs import logs_to_stderr
+from ...output.streams import Exit, UsageError, give, give_json, reserved_stdout, tell
+from ...output.units import duration
+from ..results import facts, require_store
+from ..search import fastest_loop
+from .closing_table import closing_table
+from .progress import Made, OptimizeCommand
+
+if TYPE_CHECKING:
+    from ...commands.optimize import OptimizeArguments
+
+
+def run(arguments: OptimizeArguments) -> int:
+    """Optimizes a function, tells the best few, and gives the exit code."""
+    # The process that times on a GPU needs the memory that jax would take for this one.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    if arguments.plot is not None and Path(arguments.plot).suffix != ".svg":
+        raise UsageError(f"--plot {arguments.plot}: it is drawn as SVG; write a name with .svg")
+    for path in (arguments.emit, arguments.plot):
+        require_place(path)
+    require_store(arguments.file)
+    with reserved_stdout(), logs_to_stderr(False):
+        wanted = target(arguments)
+        _require_free(arguments, wanted)
+        tuning = OptimizeCommand(wanted, arguments)
+        made = _optimized(wanted, tuning)
+    if made is None:
+        tell(interrupted(tuning.kept))
+        return Exit.INTERRUPTED
+    report = made.report
+    assert report is not None
+    if not report.found:
+        reasons = "; ".join(report.left_alone) or "it computes nothing"
+        raise UsageError(f"nothing in {arguments.function} can be searched: {reasons}")
+    _emit(arguments.emit, made)
+    _write(arguments.plot, lambda: plot(report))
+    if arguments.json:
+        give_json(_facts(arguments, report))
+    else:
+        give(_report_text(report))
+    return Exit.FINE
+
+
+def _require_free(arguments: OptimizeArguments, wanted: FunctionTarget) -> None:
+    """What is read is not written over."""
+    taken = dict.fromkeys(source_files(wanted), f"the source of {wanted.name}")
+    taken |= {arguments.file: "the file of answers"} if arguments.file else {}
+    for flag in ("emit", "plot"):
+        require_other(f"--{flag}", getattr(arguments, flag), taken)
+
+
+def interrupted(kept: Sequence[str]) -> str:
+    """What holds where a signal ended it."""
+    if not kept:
+        return "interrupted; nothing is kept"
+    return f"interrupted; kept is what was found for {', '.join(kept)}"
+
+
+def _optimized(wanted: FunctionTarget, tuning: OptimizeCommand) -> Made | None:
+    with precision(wanted.all_types), asyncio.Runner(loop_factory=fastest_loop()) as runner:
+        try:
+            return runner.run(tuning.run())
+        except KeyboardInterrupt:
+            return None
+
+
+def _report_text(report: Report) -> str:
+    parts = [str(report.whole)] if report.whole else []
+    parts += [closing_table(one, report) for one in report.found]
+    parts += [f"left alone: {why}" for why in report.left_alone]
+    if all(ceilings_of(one.answer) is None for one in report.found):
+        parts.append("the device's ceilings are not measured: aiosearch doctor --measure")
+    return "\n\n".join([*parts, f"in {duration(report.seconds)}"])
+
+
+def _facts(arguments: OptimizeArguments, report: Report) -> dict[str, Any]:
+    return {
+        "target": arguments.function,
+        "faster": report.faster,
+        "speedup": report.speedup,
+        "seconds": report.seconds,
+        "programs": [_program(one, report.used(one)) for one in report.found],
+        "whole": _whole(report.whole),
+        "left_alone": report.left_alone,
+    }
+
+
+def _whole(whole: WholeFunctionResult | str) -> dict[str, Any] | str | None:
+    if isinstance(whole, WholeFunctionResult):
+        told = {"remembered": whole.remembered, "in_doubt": whole.in_doubt}
+        return {**facts(whole.answer), **told}
+    return whole or None
+
+
+def _program(found: Found, used: bool) -> dict[str, Any]:
+    told = facts(found.answer)
+    told["evidence"].pop("tried", None)  # it is said below
+    return {
+        **told,
+        "used": used,
+        "remembered": found.remembered,
+        "in_doubt": found.in_doubt,
+        "ceiling": roofline_fraction(found.answer),
+        "tried": msgspec.to_builtins(found.tried),
+    }
+
+
+def _emit(path: str | None, made: Made) -> None:
+    """Writes the code, and says where it is not the function itself."""
+    if path is not None and not made.source():
+        tell(f"nothing faster was found to write to {path}")
+        return
+    _write(path, made.source)
+    if path is not None and made.lacks:
+        name = shown(made.original)
+        tell(f"{path} has the parts that are replaced, and not {name} itself: {made.lacks}")
+
+
+def _write(path: str | None, made: Callable[[], str]) -> None:
+    write(path, made)
+    if path is not None:
+        tell(f"wrote {path}")

@@ -1,0 +1,98 @@
+"""One `optimize` of the console script: begun, watched, interrupted and ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio
+import jax
+from anyio import to_thread
+
+from ....capture.running import placeholders, precision
+from ....measure import ArrayType
+from ....measure.draws import draw
+from ....optimizer.device_kind import device, platform
+from ....optimizer.handback.optimized import Optimized
+from ....optimizer.optimization import optimize
+from ....optimizer.outcomes.report import CALLED, WHOLE
+from ....optimizer.outcomes.results import Results
+from ...inputs.functions import FunctionTarget
+from ...output.screen import LiveScreen, NoScreen, PlainScreen, Screen, ticking
+from ...output.units import duration
+from ...signals import Interrupts
+
+if TYPE_CHECKING:
+    from ...commands.optimize import OptimizeArguments
+
+
+Made: TypeAlias = Optimized[..., Any]
+
+
+class OptimizeCommand:
+    """Optimizes on the running loop; made and used once."""
+
+    def __init__(self, target: FunctionTarget, arguments: OptimizeArguments) -> None:
+        self._target = target
+        self._arguments = arguments
+        self._screen: Screen = NoScreen()
+        self._now = "tracing"
+        self._results = Results.open(arguments.file)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The names of what was found and kept so far."""
+        names = (one.removesuffix(WHOLE).removesuffix(CALLED) for one in self._results.written)
+        return tuple(dict.fromkeys(names))
+
+    async def run(self) -> Made | None:
+        """Gives what was found; nothing where a signal ended it."""
+        self._started = time.monotonic()
+        with ExitStack() as stack, anyio.CancelScope() as scope:
+            self._screen = self._opened(scope)
+            stack.callback(self._screen.close)
+            stack.enter_context(Interrupts(scope.cancel, scope.cancel))
+            async with ticking(self._screen, lambda: f"{self._past():>6}  {self._now} ..."):
+                return await self._optimized()
+        return None
+
+    def _opened(self, scope: anyio.CancelScope) -> Screen:
+        if self._arguments.quiet:
+            return NoScreen()
+        return LiveScreen() if sys.stderr.isatty() else PlainScreen(scope.cancel)
+
+    async def _optimized(self) -> Made:
+        given, named = self._arguments, self._target.named
+        with self._results as results:
+            return await optimize(
+                self._target.function,
+                *await to_thread.run_sync(_arguments, self._target, given.target, given.seed),
+                kwargs=dict(zip(named, placeholders(list(named.values())), strict=True)),
+                effort=given.effort,
+                target=given.target,
+                seed=given.seed,
+                strict=given.strict,
+                kernels=not given.no_kernels,
+                constant_argnums=self._target.constant,
+                results=results,
+                tell=self._tell,
+            )
+
+    def _tell(self, text: str) -> None:
+        self._now = text
+        self._screen.line(f"{self._past():>6}  {text}")
+
+    def _past(self) -> str:
+        return duration(time.monotonic() - self._started)
+
+
+def _arguments(wanted: FunctionTarget, name: str, seed: int) -> list[Any]:
+    """What stands for the arguments; those that stay the same are arrays of the target named."""
+    found = placeholders(wanted.types)
+    for at in wanted.constant:
+        type_ = ArrayType(str(found[at].dtype), found[at].shape)
+        with precision(wanted.all_types):
+            found[at] = jax.device_put(draw(type_, seed, at), device(platform(name)))
+    return found

@@ -1,0 +1,209 @@
+"""`aiosearch results`: the answers of optimize that are kept on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ...arguments import nearest
+from ...database import DamagedError, ForeignError, UnavailableError, is_there, require_ours
+from ...optimizer.outcomes.answer import Answer
+from ...optimizer.outcomes.report import CALLED, WHOLE
+from ...optimizer.outcomes.results import FORMAT, AnswerFile, default_results_path, export
+from ..output.streams import Exit, UsageError, give, give_json, tell
+from ..output.table import table
+from ..output.units import of
+
+if TYPE_CHECKING:
+    from ..commands.results import ResultsArguments
+
+
+SHORTEST = 8
+"""Digits of an id that are shown where more are not needed."""
+SHOWN = 4
+"""Ids that are named where a name may be any of several."""
+_ENDS = {
+    WHOLE: "a function of several programs, which with what is faster in it was timed as one",
+    CALLED: "the function called in its user's own process; where it is no faster there, it is left"
+    " as it is",
+}
+_ANEW = ". If this is the store, move it away: optimize makes a new one and finds its answers again"
+
+
+def run(arguments: ResultsArguments) -> int:
+    """Lists, shows, exports or forgets answers, and gives the exit code."""
+    path = Path(arguments.file).expanduser() if arguments.file else default_results_path()
+    {"list": _list, "show": _show, "export": _export, "forget": _forget}[arguments.action](
+        path, arguments
+    )
+    return Exit.FINE
+
+
+def _list(path: Path, arguments: ResultsArguments) -> None:
+    answers = answers_in(path)
+    if arguments.json:
+        give_json([facts(answer) for answer in answers])
+    elif not answers:
+        give(f"no answers in {path}")
+    else:
+        head = ("id", "program", "asked for", "types", "device", "jax", "speed-up", "found")
+        digits = digits_of(answers)
+        rows = [head, *(_row(answer, digits) for answer in answers)]
+        give(table(rows, right=frozenset({head.index("speed-up")})))
+        for line in _explained(answers):
+            give(line)
+
+
+def _explained(answers: Sequence[Answer]) -> list[str]:
+    """What rows stand for that are no programs; nothing where there are none."""
+    names = [name for answer in answers for name in answer.names]
+    return [f"{end.strip()}: {told}" for end, told in _ENDS.items() if _ends(names, end)]
+
+
+def _ends(names: Sequence[str], end: str) -> bool:
+    return any(name.endswith(end) for name in names)
+
+
+def _show(path: Path, arguments: ResultsArguments) -> None:
+    (answer,) = _answers_named(answers_in(path), [arguments.answer])
+    if arguments.json:
+        give_json(facts(answer))
+    else:
+        give(answer.text().rstrip("\n"))
+
+
+def _export(path: Path, arguments: ResultsArguments) -> None:
+    folder, answers = Path(arguments.folder).expanduser(), answers_in(path)
+    if arguments.answers:
+        answers = _answers_named(answers, arguments.answers)
+    answers = [answer for answer in answers if answer.source]
+    try:
+        paths = export(answers, folder)
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}") from None
+    if arguments.json:
+        give_json({"paths": [str(each) for each in paths]})
+    else:
+        give(f"wrote {of(len(paths), 'answer')} to {folder}")
+
+
+def _forget(path: Path, arguments: ResultsArguments) -> None:
+    if bool(arguments.answers) == arguments.all:
+        raise UsageError("say which answers to forget, or --all")
+    with _opened(path) as file:
+        if arguments.all:
+            removed = file.clear() if file is not None else 0
+        else:
+            removed = _remove(path, file, arguments.answers)
+    if arguments.json:
+        give_json({"path": str(path), "removed": removed})
+    else:
+        give(f"removed {of(removed, 'answer')} from {path}")
+
+
+def _remove(path: Path, file: AnswerFile | None, names: Sequence[str]) -> int:
+    named = _answers_named(_all(path, file), names)
+    return file.remove(answer.key.digest for answer in named) if file is not None else 0
+
+
+def answers_in(path: Path) -> list[Answer]:
+    """All answers of a file, which need not be there."""
+    with _opened(path) as file:
+        return _all(path, file)
+
+
+def _all(path: Path, file: AnswerFile | None) -> list[Answer]:
+    """Those that can be read; how many cannot is told."""
+    found, damaged = file.intact() if file is not None else ([], 0)
+    if damaged:
+        tell(f"{path} is damaged, and {of(damaged, 'answer')} left out that cannot be read")
+    return found
+
+
+def require_store(path: Path | None) -> None:
+    """Refuses a file that is something else, before it is searched for what is kept there."""
+    if path is None:
+        return
+    try:
+        require_ours(path, FORMAT)
+    except ForeignError as error:
+        raise UsageError(
+            f"--file {path} cannot be read as a store of results: {error}; name another one"
+        ) from None
+    except OSError:  # then nothing is kept there, which is told
+        return
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[AnswerFile | None]:
+    """The file where there is one, left as it is when it is something else or damaged."""
+    try:
+        with closing(AnswerFile(path)) if is_there(path) else nullcontext() as file:
+            yield file
+    except (DamagedError, UnavailableError) as error:
+        foreign = isinstance(error, DamagedError | ForeignError) and not path.is_dir()
+        raise UsageError(
+            f"{path} cannot be read as a store of results: {error}; --file names another one"
+            + (_ANEW if foreign else "")
+        ) from error
+
+
+def _answers_named(answers: Sequence[Answer], names: Sequence[str]) -> list[Answer]:
+    """The answers that are meant, each once."""
+    return list(
+        {answer.id: answer for name in names for answer in [answer_named(answers, name)]}.values()
+    )
+
+
+def answer_named(answers: Sequence[Answer], name: str) -> Answer:
+    """The answer of this name, or whose id begins so; raises UsageError."""
+    found = [answer for answer in answers if name in answer.names or answer.id.startswith(name)]
+    if len(found) > 1:
+        digits = digits_of(answers)
+        ids = ", ".join(distinguished(one, digits) for one in found[:SHOWN])
+        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        raise UsageError(f"{name!r} may be any of {ids}{more}; name one by its id")
+    if not found:
+        close = nearest(name, {name for answer in answers for name in answer.names})
+        raise UsageError(f"no answer {name!r}{close}; `aiosearch results list` shows them")
+    return found[0]
+
+
+def distinguished(answer: Answer, digits: int) -> str:
+    """Its id, and what else tells it from answers of the same name."""
+    terms = f"; {answer.key.terms}" if answer.key.terms else ""
+    return f"{answer.id[:digits]} ({answer.key.inputs}{terms})"
+
+
+def digits_of(answers: Sequence[Answer]) -> int:
+    """How many digits of an id tell all of them apart."""
+    digits = SHORTEST
+    while len({answer.id[:digits] for answer in answers}) < len(answers):
+        digits += 1
+    return digits
+
+
+def _row(answer: Answer, digits: int) -> tuple[str, ...]:
+    return (
+        answer.id[:digits],
+        ", ".join(answer.names),
+        answer.key.terms or "-",
+        answer.key.inputs,
+        answer.key.device,
+        answer.key.jax,
+        f"{answer.speedup:.2f}x" if answer.faster else "none",
+        answer.date,
+    )
+
+
+def facts(answer: Answer) -> dict[str, Any]:
+    """An answer, for JSON."""
+    return {
+        "id": answer.id,
+        **msgspec.to_builtins(answer),
+        "speedup": answer.speedup if answer.faster else None,
+    }

@@ -1,0 +1,82 @@
+"""`aiosearch status`: who serves a search that listens, and how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...plain import plain
+from ...remote.status_query import query_status
+from ...remote.transports import find_transport
+from ..output.streams import Exit, give
+from ..output.table import table
+from ..output.units import duration
+
+if TYPE_CHECKING:
+    from ..commands.status import StatusArguments
+
+
+_SEARCH: tuple[str, ...] = (
+    "search",
+    "strategy",
+    "time",
+    "nodes",
+    "open",
+    "solutions",
+    "best",
+    "busy",
+)
+_MACHINE: tuple[str, ...] = ("machine", "workers", "z3 processes", "python", "aiosearch", "z3", "")
+
+
+def run(arguments: StatusArguments) -> int:
+    """Asks, tells, and gives the exit code."""
+    token = Path(arguments.token_file).expanduser() if arguments.token_file else None
+    transport = find_transport(arguments.transport)
+    document = asyncio.run(query_status(transport, arguments.address, token))
+    state = json.loads(document)
+    give(json.dumps(state) if arguments.json else _status_text(state))
+    return Exit.FINE
+
+
+def _status_text(state: dict[str, Any]) -> str:
+    searches = [_SEARCH, *map(_search, state["searches"])]
+    machines = [_MACHINE, *map(_machine, state["machines"])]
+    refused = [
+        plain(f"{machine} cannot serve: {reason}") for machine, reason in state["refused"].items()
+    ]
+    parts = [
+        table(searches, right=frozenset({2, 3, 4, 5, 6, 7})) if searches[1:] else "no search runs",
+        table(machines, right=frozenset({1, 2})) if machines[1:] else "no other machine serves",
+        *(["\n".join(refused)] if refused else []),
+    ]
+    return "\n\n".join(parts)
+
+
+def _search(one: dict[str, Any]) -> tuple[str, ...]:
+    best = "" if one["best_cost"] is None else f"{one['best_cost']:g}"
+    return (
+        one["problem"],
+        one["strategy"],
+        duration(one["seconds"]),
+        f"{one['nodes']:,}",
+        f"{one['open']:,}",
+        f"{one['solutions']:,}",
+        best,
+        f"{one['busy']} of {one['seats']}",
+    )
+
+
+def _machine(one: dict[str, Any]) -> tuple[str, ...]:
+    versions = one["versions"]
+    return (
+        one["name"],
+        f"{one['busy']} of {one['workers']} work",
+        str(one["checkers"]),
+        versions.get("python", ""),
+        versions.get("aiosearch", ""),
+        versions.get("z3-solver", ""),
+        "leaving" if one["leaving"] else "",
+    )

@@ -1,0 +1,74 @@
+"""`aiosearch verify`: whether two programs compute the same, and how that is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...capture import CaptureError, RunError
+from ...tensor import TensorType
+from ..inputs.programs import program_pair, runnable, sizes, types
+from ..output.streams import Exit, UsageError, give, give_json
+from . import mugraph_check
+from .mugraph_check import Judgement, ProgramJudge, not_judged
+
+if TYPE_CHECKING:
+    from ..commands.verify import VerifyArguments
+
+
+def run(arguments: VerifyArguments) -> int:
+    """Compares two programs, or each of a file's graphs with one, and gives the exit code."""
+    judge = ProgramJudge(arguments.seed, arguments.strict, not arguments.no_floats)
+    if arguments.mugraph is not None:
+        if arguments.targets or arguments.program is None:
+            raise UsageError("--mugraph FILE takes --program NAME, and no other program")
+        if arguments.dtype is not None:
+            raise UsageError("--dtype is for two programs; the graphs of a file have their types")
+        return mugraph_check.compare(arguments.mugraph, arguments.program, arguments, judge)
+    if len(arguments.targets) != 2 or arguments.program is not None:
+        raise UsageError(
+            "name two programs, as in `aiosearch verify A B`, or a file of Mirage's graphs and what"
+            " they should be: --mugraph FILE --program NAME"
+        )
+    found = _compared(arguments, judge)
+    if arguments.json:
+        give_json({"programs": arguments.targets, **found.evidence})
+    else:
+        for line in found.lines:
+            give(line)
+    return Exit.FINE if found.accepted else Exit.FAILED
+
+
+def _compared(arguments: VerifyArguments, judge: ProgramJudge) -> Judgement:
+    one, two = arguments.targets
+    try:
+        found = program_pair(one, two, *_input_flags(arguments))
+    except CaptureError as error:
+        if not judge.floats:
+            return not_judged(error, primitive=error.primitive)
+        return _run(arguments, judge, error.obstacle, primitive=error.primitive)
+    outcome = judge(found.one, found.two)
+    if not found.held or outcome.status != "refuted":
+        return outcome
+    because = (
+        f"they differ for some values of the arrays that they close over ({', '.join(found.held)})"
+    )
+    if not judge.floats:
+        return not_judged(f"{because}, which need not be the values that these have")
+    return _run(arguments, judge, because)
+
+
+def _run(arguments: VerifyArguments, judge: ProgramJudge, because: str, **facts: Any) -> Judgement:
+    """Compares what the two give when they are run, as that is all that can be done."""
+    one, two = arguments.targets
+    try:
+        ours, theirs = runnable(one, two, *_input_flags(arguments))
+        return judge.running(ours, theirs, because, **facts)
+    except RunError as error:
+        return not_judged(f"{because}, and {error}", **facts)
+
+
+def _input_flags(
+    arguments: VerifyArguments,
+) -> tuple[dict[str, int], list[TensorType], str | None]:
+    """Of sizes and types."""
+    return sizes(arguments.shape), types(arguments.arg), arguments.dtype

@@ -1,0 +1,4 @@
+"""Schedule spaces of CPU kernels: `choices` is the entry, `reduction_space` has the parameters and
+constraints of kernels that reduce, `parameter_values` their values, `block_footprint` the bytes
+that a block keeps in L2.
+"""

@@ -1,0 +1,1 @@
+"""Builders of textual LLVM IR, and the arithmetic that is printed with them."""

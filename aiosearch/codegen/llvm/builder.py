@@ -1,0 +1,328 @@
+"""A builder of one LLVM function as text: typed values, loops, branches, value numbering.
+
+Writes the body of one function in LLVM's textual IR: values, loops, branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class LlvmValue:
+    """What an instruction gave: its name, and its type by element and lanes."""
+
+    text: str
+    scalar: str
+    lanes: int = 1
+
+    @property
+    def type(self) -> str:
+        return typed(self.scalar, self.lanes)
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+LlvmInteger: TypeAlias = LlvmValue | int
+"""A whole number: known now, or an `i64` when it runs."""
+
+
+def typed(scalar: str, lanes: int) -> str:
+    return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
+
+
+def suffix(scalar: str, lanes: int) -> str:
+    """The type as it stands in the names of intrinsics: `v8f32`."""
+    short = {"float": "f32", "double": "f64"}.get(scalar, scalar)
+    return short if lanes == 1 else f"v{lanes}{short}"
+
+
+def splat(scalar: str, text: str, lanes: int) -> str:
+    """A constant with the same in every lane."""
+    return f"<{', '.join([f'{scalar} {text}'] * lanes)}>"
+
+
+def i64(value: LlvmInteger) -> LlvmValue:
+    return value if isinstance(value, LlvmValue) else LlvmValue(str(value), "i64")
+
+
+_STACK_SLOT = "%{name} = alloca [{size} x i8], align 64"
+_MOST_VISIBLE_NESTING = 2
+"""So many loops in one another lie inside a loop that is far out."""
+
+
+class FunctionBuilder:
+    """Instructions in order. What was computed before, and is there, is not computed again."""
+
+    def __init__(self, begin: str = "entry") -> None:
+        self.lines: list[str] = [f"{begin}:"]
+        self.declared: set[str] = set()
+        """Declarations of intrinsics that the text needs."""
+        self.first: list[str] = []
+        """Instructions before all others."""
+        self._stack_sizes: dict[str, int] = {}
+        self._label = begin
+        self._count = 0
+        self._depth = 0
+        """How many loops deep what was written of the open loop is."""
+        self._scopes: list[dict[tuple[str, str, int], LlvmValue]] = [{}]
+
+    @property
+    def text(self) -> list[str]:
+        """All lines; what there is room for comes first."""
+        first, *body = self.lines
+        rooms = self._stack_sizes.items()
+        begin = [*(_STACK_SLOT.format(name=name, size=size) for name, size in rooms), *self.first]
+        return [first, *(f"  {line}" for line in begin), *body]
+
+    def stack_memory(self, name: str, size: int) -> LlvmValue:
+        """Memory of the function's own, of so many bytes at least; the same for the same name."""
+        self._stack_sizes[name] = max(size, self._stack_sizes.get(name, 0))
+        return LlvmValue(f"%{name}", "ptr")
+
+    def emit(self, line: str) -> None:
+        """An instruction that gives nothing."""
+        self.lines.append(f"  {line}")
+
+    def new(self, text: str, scalar: str, lanes: int = 1) -> LlvmValue:
+        """An instruction that has to be run here: a load, for example."""
+        self._count += 1
+        value = LlvmValue(f"%v{self._count}", scalar, lanes)
+        self.emit(f"{value.text} = {text}")
+        return value
+
+    def pure(self, text: str, scalar: str, lanes: int = 1) -> LlvmValue:
+        """An instruction that gives the same wherever it is run."""
+        key = (text, scalar, lanes)
+        for scope in reversed(self._scopes):
+            if key in scope:
+                return scope[key]
+        value = self._scopes[-1][key] = self.new(text, scalar, lanes)
+        return value
+
+    def call(self, name: str, scalar: str, lanes: int, arguments: Sequence[str]) -> LlvmValue:
+        """A call of an intrinsic, which is declared with it."""
+        types = ", ".join(_type_of(argument) for argument in arguments)
+        result = typed(scalar, lanes)
+        self.declared.add(f"declare {result} @{name}({types})")
+        return self.pure(f"call {result} @{name}({', '.join(arguments)})", scalar, lanes)
+
+    def call_void(self, name: str, arguments: Sequence[str]) -> None:
+        """A call of an intrinsic that gives nothing."""
+        types = ", ".join(_type_of(argument) for argument in arguments)
+        self.declared.add(f"declare void @{name}({types})")
+        self.emit(f"call void @{name}({', '.join(arguments)})")
+
+    def add(self, a: LlvmInteger, b: LlvmInteger) -> LlvmInteger:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if isinstance(a, int):
+            a, b = b, a
+        if b == 0:
+            return a
+        return self.pure(f"add nsw i64 {_text(a)}, {_text(b)}", "i64")
+
+    def subtract(self, a: LlvmInteger, b: LlvmInteger) -> LlvmInteger:
+        if isinstance(b, int):
+            return self.add(a, -b)
+        return self.pure(f"sub nsw i64 {_text(a)}, {_text(b)}", "i64")
+
+    def multiply(self, a: LlvmInteger, b: int) -> LlvmInteger:
+        if isinstance(a, int):
+            return a * b
+        if b == 0:
+            return 0
+        return a if b == 1 else self.pure(f"mul nsw i64 {_text(a)}, {b}", "i64")
+
+    def divide(self, a: LlvmInteger, b: int) -> LlvmInteger:
+        """Of a number that is not below zero."""
+        if isinstance(a, int):
+            return a // b
+        return a if b == 1 else self.pure(f"udiv i64 {_text(a)}, {b}", "i64")
+
+    def remainder(self, a: LlvmInteger, b: int) -> LlvmInteger:
+        """Of a number that is not below zero."""
+        if isinstance(a, int):
+            return a % b
+        return 0 if b == 1 else self.pure(f"urem i64 {_text(a)}, {b}", "i64")
+
+    def minimum(self, a: LlvmInteger, b: LlvmInteger) -> LlvmInteger:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return self.call("llvm.smin.i64", "i64", 1, [f"i64 {_text(a)}", f"i64 {_text(b)}"])
+
+    def below(self, a: LlvmInteger, b: LlvmInteger) -> LlvmValue | bool:
+        if isinstance(a, int) and isinstance(b, int):
+            return a < b
+        return self.pure(f"icmp slt i64 {_text(a)}, {_text(b)}", "i1")
+
+    def equal(self, a: LlvmInteger, b: LlvmInteger) -> LlvmValue | bool:
+        if isinstance(a, int) and isinstance(b, int):
+            return a == b
+        return self.pure(f"icmp eq i64 {_text(a)}, {_text(b)}", "i1")
+
+    def select(self, condition: LlvmValue | bool, a: LlvmInteger, b: LlvmInteger) -> LlvmInteger:
+        """The first where the condition holds, else the second."""
+        if isinstance(condition, bool) or a == b:
+            return a if condition else b
+        return self.pure(f"select i1 {condition.text}, i64 {_text(a)}, i64 {_text(b)}", "i64")
+
+    def both(self, a: LlvmValue | bool, b: LlvmValue | bool) -> LlvmValue | bool:
+        """A truth of one lane that holds where two do."""
+        if isinstance(a, bool):
+            return b if a else False
+        if isinstance(b, bool):
+            return a if b else False
+        return self.pure(f"and i1 {a.text}, {b.text}", "i1")
+
+    def when(
+        self,
+        condition: LlvmValue | bool,
+        values: Sequence[LlvmValue],
+        then: Callable[[list[LlvmValue]], Sequence[LlvmValue]],
+    ) -> list[LlvmValue]:
+        """The values as `then` makes them where the condition holds, else as they are."""
+        if isinstance(condition, bool):
+            return list(then(list(values))) if condition else list(values)
+        inside, behind, before = self._new_label("then"), self._new_label("after"), self._label
+        self.emit(f"br i1 {condition.text}, label %{inside}, label %{behind}")
+        with self._scope(inside):
+            changed = then(list(values))
+            last = self._label
+            self.emit(f"br label %{behind}")
+        self._begin(behind)
+        return [
+            self.new(
+                f"phi {value.type} [ {new.text}, %{last} ], [ {value.text}, %{before} ]",
+                *_kind(value),
+            )
+            for value, new in zip(values, changed, strict=True)
+        ]
+
+    def loop(
+        self,
+        begin: LlvmInteger,
+        end: LlvmInteger,
+        step: int,
+        values: Sequence[LlvmValue],
+        body: Callable[[LlvmInteger, list[LlvmValue]], Sequence[LlvmValue]],
+    ) -> list[LlvmValue]:
+        """Runs the body for begin, begin + step, ... below end; values go from turn to turn.
+
+        A loop of one turn or none is none.
+        """
+        if isinstance(begin, int) and isinstance(end, int) and begin + step >= end:
+            return list(body(begin, list(values))) if begin < end else list(values)
+        return self.when(
+            self.below(begin, end),
+            values,
+            lambda inner: self._loop_body(begin, end, step, inner, body),
+        )
+
+    def repeat(
+        self, begin: LlvmInteger, end: LlvmInteger, body: Callable[[LlvmInteger], None]
+    ) -> None:
+        """A loop by ones that hands nothing from turn to turn."""
+
+        def turn(at: LlvmInteger, _: list[LlvmValue]) -> Sequence[LlvmValue]:
+            body(at)
+            return ()
+
+        self.loop(begin, end, 1, (), turn)
+
+    def only_when(self, condition: LlvmValue | bool, body: Callable[[], None]) -> None:
+        """Does something where a condition holds."""
+
+        def then(_: list[LlvmValue]) -> Sequence[LlvmValue]:
+            body()
+            return ()
+
+        self.when(condition, (), then)
+
+    def _loop_body(
+        self,
+        begin: LlvmInteger,
+        end: LlvmInteger,
+        step: int,
+        values: Sequence[LlvmValue],
+        body: Callable[[LlvmInteger, list[LlvmValue]], Sequence[LlvmValue]],
+    ) -> list[LlvmValue]:
+        before, head, behind = self._label, self._new_label("loop"), self._new_label("done")
+        self.emit(f"br label %{head}")
+        with self._scope(head):
+            phis = len(self.lines)
+            turn = self._new_value("i64", 1)
+            carried = [self._new_value(*_kind(value)) for value in values]
+            beside, self._depth = self._depth, 0
+            changed = body(turn, carried)
+            phi, seen = (
+                self._opaque_counter(turn) if self._depth >= _MOST_VISIBLE_NESTING else (turn, [])
+            )
+            self._depth = max(beside, self._depth + 1)
+            following = self.new(f"add nuw nsw i64 {phi.text}, {step}", "i64")
+            again = self.new(f"icmp slt i64 {following.text}, {_text(end)}", "i1")
+            last = self._label
+            self.emit(f"br i1 {again.text}, label %{head}, label %{behind}")
+        starts = [
+            f"  {phi.text} = phi i64 [ {_text(begin)}, %{before} ], [ {following.text}, %{last} ]"
+        ]
+        for phi_value, old, new in zip(carried, values, changed, strict=True):
+            head_phi = f"{phi_value.text} = phi {phi_value.type}"
+            starts.append(f"  {head_phi} [ {old.text}, %{before} ], [ {new.text}, %{last} ]")
+        self.lines[phis:phis] = [*starts, *seen]
+        self._begin(behind)
+        return list(changed)
+
+    def _opaque_counter(self, turn: LlvmValue) -> tuple[LlvmValue, list[str]]:
+        """What counts the turns, and how the body gets it: LLVM cannot see that it counts.
+
+        It would rewrite addresses in the innermost loops as sums along all loops around them, in
+        any way that there is. Of those far out nothing was seen to be gained, and it takes long.
+        """
+        phi = self._new_value("i64", 1)
+        return phi, [f"  {turn.text} = {opaque_copy(phi, 'r')}"]
+
+    def _new_value(self, scalar: str, lanes: int) -> LlvmValue:
+        self._count += 1
+        return LlvmValue(f"%v{self._count}", scalar, lanes)
+
+    def _new_label(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}{self._count}"
+
+    @contextmanager
+    def _scope(self, label: str) -> Iterator[None]:
+        """What is computed inside is not known to have been, outside."""
+        self._begin(label)
+        self._scopes.append({})
+        yield
+        self._scopes.pop()
+
+    def _begin(self, label: str) -> None:
+        self._label = label
+        self.lines.append(f"{label}:")
+
+
+def opaque_copy(value: LlvmValue, register_class: str) -> str:
+    """An instruction that gives a value, in a register of a kind; LLVM cannot see that it does."""
+    return (
+        f'call {value.type} asm "", "={register_class},0"({value}) nounwind willreturn memory(none)'
+    )
+
+
+def _text(value: LlvmInteger) -> str:
+    return str(value) if isinstance(value, int) else value.text
+
+
+def _kind(value: LlvmValue) -> tuple[str, int]:
+    return value.scalar, value.lanes
+
+
+def _type_of(argument: str) -> str:
+    """`<4 x float>` of `<4 x float> %x`."""
+    end = argument.index(">") + 1 if argument.startswith("<") else argument.index(" ")
+    return argument[:end]

@@ -1,0 +1,82 @@
+"""Linear combinations of run-time integers, as which positions and offsets are computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .builder import FunctionBuilder, LlvmInteger, LlvmValue
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Where an index is, or how far into a buffer. What cancels is never computed."""
+
+    terms: tuple[tuple[LlvmValue, int], ...] = ()
+    """Each value once, in the order in which they were met; no factor is zero."""
+    constant: int = 0
+
+    def __add__(self, right: Linear | int) -> Linear:
+        if isinstance(right, int):
+            return Linear(self.terms, self.constant + right) if right else self
+        return self._plus(right, 1) if self.terms else right + self.constant
+
+    def __sub__(self, right: Linear) -> Linear:
+        return self._plus(right, -1)
+
+    def __mul__(self, factor: int) -> Linear:
+        if factor == 1:
+            return self
+        if not factor:
+            return Linear()
+        terms = [(value, times * factor) for value, times in self.terms]
+        return Linear(tuple(terms), self.constant * factor)
+
+    def _plus(self, addend: Linear, times: int) -> Linear:
+        """The other so many times; terms are few."""
+        if not addend.terms:
+            return self + addend.constant * times
+        terms = [*self.terms]
+        for value, factor in addend.terms:
+            for at, (present, before) in enumerate(terms):
+                if present.text == value.text:
+                    terms[at] = present, before + factor * times
+                    break
+            else:
+                terms.append((value, factor * times))
+        nonzero = [term for term in terms if term[1]]
+        return Linear(tuple(nonzero), self.constant + addend.constant * times)
+
+    def divmod(self, divisor: int, writer: FunctionBuilder) -> tuple[Linear, Linear]:
+        """Quotient and remainder, of a sum that is not below zero.
+
+        What is divisible whatever the values are is divided now, the rest when the code runs.
+        """
+        even = [(value, factor // divisor) for value, factor in self.terms if factor % divisor == 0]
+        quotient = Linear(tuple(even))
+        if len(even) == len(self.terms):
+            return quotient + self.constant // divisor, Linear((), self.constant % divisor)
+        odd = [term for term in self.terms if term[1] % divisor]
+        indivisible = Linear(tuple(odd), self.constant).evaluate(writer)
+        whole, left = writer.divide(indivisible, divisor), writer.remainder(indivisible, divisor)
+        return quotient + linear(whole), linear(left)
+
+    def divisible(self, divisor: int) -> bool:
+        """Whether it is, whatever the values are."""
+        return self.constant % divisor == 0 and not any(
+            factor % divisor for _, factor in self.terms
+        )
+
+    def evaluate(self, writer: FunctionBuilder) -> LlvmInteger:
+        """Its value, computed here."""
+        return writer.add(self.variable_part(writer), self.constant)
+
+    def variable_part(self, writer: FunctionBuilder) -> LlvmInteger:
+        """The same without its constant."""
+        total: LlvmInteger = 0
+        for value, factor in self.terms:
+            total = writer.add(total, writer.multiply(value, factor))
+        return total
+
+
+def linear(value: LlvmInteger) -> Linear:
+    return Linear((), value) if isinstance(value, int) else Linear(((value, 1),))

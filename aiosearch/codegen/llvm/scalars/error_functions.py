@@ -1,0 +1,127 @@
+"""The error function and its complement.
+
+That is erfc x = e^-x² p(x), where p is smooth. So is its error weighted by e^-x², and p may be a
+polynomial although it is far off where nothing is missing any more.
+
+What the error function lacks to one, to all digits however small it is.
+
+It is e^-x² p(u) / (x + 3), where u is x / (x + 3), and p is smooth as far as infinity. A number
+below zero lacks two less what its opposite does.
+"""
+
+from __future__ import annotations
+
+from ..operators import OperatorValue
+from .double_double import two_product
+from .exponentials import EXP, reduced, scaled
+from .float_formats import absolute, at_most, format_of, signed_like
+
+NEAR_COEFFICIENTS = {
+    # |x| <= 1, minimax by Remez' exchange: 2^-27 and 2^-56 of erf.
+    "float": (
+        0.12837916612625122, -0.3761262595653534, 0.1128358393907547,
+        -0.026853766292333603, 0.005188231822103262, -0.0008009268785826862,
+        7.850535621400923e-05,
+    ),
+    "double": (
+        0.1283791670955126, -0.3761263890318375, 0.11283791670954854,
+        -0.02686617064507233, 0.005223977624775147, -0.0008548326978400481,
+        0.00012055331023988814, -1.4925593186471417e-05, 1.6460967522474821e-06,
+        -1.6349967539633425e-07, 1.4657481951884042e-08, -1.1364091650570365e-09,
+        5.942540309812823e-11,
+    ),
+}  # fmt: skip
+"""Coefficients of erf x / x - 1, by powers of x²."""
+
+BEYOND_COEFFICIENTS = {
+    # From one to where erf is one: 2^-26 and 2^-58, absolutely, once multiplied by e^-x².
+    "float": (
+        0.21080654859542847, -0.07429971545934677, 0.02515779808163643,
+        -0.007804272696375847, 0.0019662484992295504, -0.0019621725659817457,
+        -0.0008002791437320411, -0.0003888721694238484,
+    ),
+    "double": (
+        0.15529365560895245, -0.041323577833949215, 0.010661133181569731,
+        -0.002673074473656919, 0.0006526863572918227, -0.00015546856582611174,
+        3.618233492805886e-05, -8.238012987349441e-06, 1.8356343465087484e-06,
+        -4.038061939906855e-07, 8.581190648723022e-08, -1.650907012239441e-08,
+        5.6694633454150055e-09, -1.7225059299734806e-10, -3.080817144801266e-10,
+        -5.824982489431695e-10, -2.0885584837872107e-10, 2.4495430830600376e-12,
+        4.1031042429635717e-11, 1.9619842834837134e-11, 4.8363307722544085e-12,
+        6.462481524771626e-13, 3.8811881434393814e-14,
+    ),
+}  # fmt: skip
+"""Coefficients of erfc x e^x², by powers of x less the middle."""
+
+ERF_TAIL_MIDDLE = {"float": (2.5, 4.0), "double": (3.5, 6.0)}
+"""The middle, and from where on erf is one."""
+
+
+def erf(x: OperatorValue) -> OperatorValue:
+    body = x.body
+    size = absolute(x)
+    squared = x * x
+    near = body.fma(size, body.polynomial(squared, NEAR_COEFFICIENTS[x.element]), size)
+    return signed_like(body.select(size < 1.0, near, _beyond(size)), x)
+
+
+def _beyond(size: OperatorValue) -> OperatorValue:
+    body = size.body
+    middle, flat = ERF_TAIL_MIDDLE[size.element]
+    x = at_most(size, flat)
+    polynomial = body.polynomial(x - middle, BEYOND_COEFFICIENTS[size.element])
+    return 1.0 - _exp_minus_square_normal(x) * polynomial
+
+
+def _exp_minus_square_normal(x: OperatorValue) -> OperatorValue:
+    """e^-x², for numbers of which it is not small enough to be denormal."""
+    body, form = x.body, format_of(x)
+    near, _, remainder = reduced(-(x * x), form.bias)
+    tail = body.polynomial(remainder, EXP[x.element])
+    value = body.fma(body.fma(tail, remainder, 1.0), remainder, 1.0)
+    return value * (near.bits << form.mantissa).cast("bitcast", x.element)
+
+
+ERFC_SHIFT, ERFC_MIDDLE = 3.0, 0.5
+"""What the operand is divided by is so much more; and the middle of the quotients."""
+
+ERFC = {
+    # Minimax by Remez' exchange, to where erfc is zero: 2^-28.9 and 2^-58.2 of erfc.
+    "float": (
+        1.0740069076830272, -1.7667889706893793, 2.360913224659059, -2.4837283317710694,
+        1.9124630777451819, -0.8588679668635009, -0.07844514477603057, 0.39426432807160144,
+        -0.12404167128416292, -0.1669766355021004,
+    ),
+    "double": (
+        1.0740069070883398, -1.7667889063397673, 2.360913428416405, -2.483738095204575,
+        1.9124441805973367, -0.8584715079791705, -0.07759466421568166, 0.38835993592579937,
+        -0.1403672771854247, -0.14171025010583185, 0.11014284782967153, 0.06225528780692919,
+        -0.07155743238361921, -0.03890342399219847, 0.045286506810311336, 0.0327078735319802,
+        -0.026593565732155447, -0.030427286249007025, 0.011534105786488027, 0.025609749774420085,
+        -0.0001245499650809619, -0.01473200404959503, -0.0036360348614140037, 0.002651200400254163,
+    ),
+}  # fmt: skip
+"""Coefficients of erfc x e^x² (x + 3), by powers of u less the middle: so rounded, one at zero."""
+
+FLAT = {"float": 10.1, "double": 27.3}
+"""From here on the function is zero."""
+
+
+def erfc(x: OperatorValue) -> OperatorValue:
+    """Denormal results are rounded once more."""
+    body = x.body
+    size = at_most(absolute(x), FLAT[x.element])
+    part = body.number(1.0, x.element) / (size + ERFC_SHIFT)
+    factor = part * body.polynomial(body.fma(size, part, -ERFC_MIDDLE), ERFC[x.element])
+    above = _exp_minus_square_times(size, factor)
+    return body.select(x < 0.0, 2.0 - above, above)
+
+
+def _exp_minus_square_times(x: OperatorValue, factor: OperatorValue) -> OperatorValue:
+    """e^-x² times a factor. What rounding takes from x² would be as much of the result."""
+    body, form = x.body, format_of(x)
+    squared, lost = two_product(x, x)
+    near, times, remainder = reduced(-squared, 2 * form.bias)
+    remainder = remainder - lost
+    grown = body.fma(remainder * body.polynomial(remainder, EXP[x.element]), remainder, remainder)
+    return scaled(body.fma(grown, factor, factor), near, times)

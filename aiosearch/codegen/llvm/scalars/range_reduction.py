@@ -1,0 +1,187 @@
+"""Payne-Hanek range reduction of large angles, from 1,200 bits of 2/π.
+
+An angle is M 2ˢ, where M has 53 bits. Of its product with 2/π, which counts quarters of a turn, the
+bits of 2/π above 2²⁻ˢ make whole turns, and those far below are not felt: 192 of them are taken.
+
+Angles of many turns, in vectors: only where there is one is more done than a comparison.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from ..operators import OperatorValue, VectorFunctionBody
+from .double_double import DoubleDouble, fast_two_sum, multiply_pairs
+
+HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
+
+TWO_OVER_PI = (
+    0, 0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041, 0xFE5163ABDEBBC561,
+    0xB7246E3A424DD2E0, 0x06492EEA09D1921C, 0xFE1DEB1CB129A73E, 0xE88235F52EBB4484,
+    0xE99C7026B45F7E41, 0x3991D639835339F4, 0x9C845F8BBDF9283B, 0x1FF897FFDE05980F,
+    0xEF2F118B5A0A6D1F, 0x6D367ECF27CB09B7, 0x4F463F669E5FEA2D, 0x7527BAC7EBE5F17B,
+    0x3D0739F78A5292EA, 0x6BFB5FB11F8D5D08, 0x56033046FC7B6BAB,
+)  # fmt: skip
+"""Bits of 2/π, after 64 that are zero."""
+
+NEAREST = 1023 + 20
+"""The stored exponent of the nearest angles that are far."""
+
+TABLE = "@aio.two_over_pi"
+SCALAR_FUNCTION = "@aio.turned"
+
+
+def two_over_pi_text() -> str:
+    """The text of the constant."""
+    words = ", ".join(f"i64 {word}" for word in TWO_OVER_PI)
+    return f"{TABLE} = private unnamed_addr constant [{len(TWO_OVER_PI)} x i64] [{words}]\n"
+
+
+def scalar_function_text(fused: bool) -> tuple[str, set[str]]:
+    """The text of the function of one angle, and what it calls.
+
+    It gives what is left of an angle in two parts, and the quarters of a turn, whose last two bits
+    count. An angle that is not far comes back as something else, infinity as no number.
+    """
+    body = VectorFunctionBody(1, fused)
+    x = OperatorValue(body, "double", "%x")
+    bits = x.bits
+    stored = (bits >> 52) & 0x7FF
+    stored = body.select(stored < NEAREST, NEAREST, stored)
+    mantissa = (bits & ((1 << 52) - 1)) | (1 << 52)
+    product = _product(mantissa.cast("zext", "i128"), stored - 1013)
+    quarters = (product + (1 << 125)).halved(126)
+    angle = multiply_pairs(_fraction_as_pair(product - (quarters << 126), bits), _half_pi(body))
+    high, low = fast_two_sum(angle[0], angle[1] + (x - x))
+    negative = bits.halved(63)
+    turns = (quarters.cast("trunc", "i64") ^ negative) - negative
+    return _function(body, (high, low, turns)), body.declarations
+
+
+def _function(body: VectorFunctionBody, results: tuple[OperatorValue, ...]) -> str:
+    kind = f"{{ {', '.join(output.kind for output in results)} }}"
+    lines = [f"define internal {kind} {SCALAR_FUNCTION}(double %x) noinline cold {{", *body.lines]
+    whole = "poison"
+    for number, output in enumerate(results):
+        lines.append(
+            f"  %r{number} = insertvalue {kind} {whole}, {output.kind} {output.text}, {number}"
+        )
+        whole = f"%r{number}"
+    return "\n".join([*lines, f"  ret {kind} {whole}", "}", ""])
+
+
+def _product(mantissa: OperatorValue, start: OperatorValue) -> OperatorValue:
+    """Quarters of a turn, modulo four: the last 126 bits are a fraction."""
+    body = start.body
+    words = [_two_over_pi_word(start, k) for k in range(4)]
+    highest, middle, lowest = (
+        body.intrinsic("fshl", word, next_word, start & 63).cast("zext", "i128")
+        for word, next_word in pairwise(words)
+    )
+    return (highest * mantissa << 64) + middle * mantissa + (lowest * mantissa >> 64)
+
+
+def _two_over_pi_word(start: OperatorValue, ahead: int) -> OperatorValue:
+    """Of the bits of 2/π, the word with a bit, or a later one."""
+    at = (start >> 6) + ahead
+    place = at.body.line("ptr", f"getelementptr inbounds i64, ptr {TABLE}, i64 {at.text}")
+    return at.body.line("i64", f"load i64, ptr {place.text}")
+
+
+def _fraction_as_pair(fraction: OperatorValue, sign: OperatorValue) -> DoubleDouble:
+    """Up to one half, as two floats; negated where the first bit of `sign` is set."""
+    body = fraction.body
+    negative = fraction.halved(127)
+    size = (fraction ^ negative) - negative
+    body.declarations.add("declare i128 @llvm.ctlz.i128(i128, i1)")
+    zeros = body.line("i128", f"call i128 @llvm.ctlz.i128(i128 {size.text}, i1 false)")
+    moved = size << zeros
+    flipped = (sign ^ negative.cast("trunc", "i64")) & (-1 << 63)
+    high = (moved >> 75).cast("trunc", "i64")
+    low = (moved >> 22).cast("trunc", "i64") & ((1 << 53) - 1)
+    power = zeros.cast("trunc", "i64")
+    return _scaled(high, 972 - power, flipped), _scaled(low, 919 - power, flipped)
+
+
+def _scaled(number: OperatorValue, stored: OperatorValue, sign: OperatorValue) -> OperatorValue:
+    """A whole number times the power of two with this stored exponent."""
+    factor = ((stored << 52) | sign).cast("bitcast", "double")
+    return number.cast("sitofp", "double") * factor
+
+
+def _half_pi(body: VectorFunctionBody) -> DoubleDouble:
+    high, low = HALF_PI
+    return body.number(high, "double"), body.number(low, "double")
+
+
+FAR_ANGLE = 2.0**20
+"""Up to here angles are left as they are."""
+
+REDUCTION_RESULT_TYPES = ("double", "double", "i64")
+
+
+def reduce_far_angles(x: OperatorValue) -> tuple[OperatorValue, OperatorValue, OperatorValue]:
+    """An angle, below an eighth of a turn if it was far; what it lacks; and quarters of a turn."""
+    body = x.body
+    text, calls = scalar_function_text(body.fused)
+    body.declarations |= calls
+    body.helpers |= {TABLE: two_over_pi_text(), SCALAR_FUNCTION: text}
+    called = SCALAR_FUNCTION if body.lanes == 1 else f"{SCALAR_FUNCTION}.v{body.lanes}"
+    if body.lanes > 1:
+        body.helpers[called] = _vector_function(body, called)
+    return _where_needed(x, (x > FAR_ANGLE) | (x < -FAR_ANGLE), called)
+
+
+def _where_needed(
+    x: OperatorValue, far: OperatorValue, called: str
+) -> tuple[OperatorValue, OperatorValue, OperatorValue]:
+    """Calls what is slow where any angle is far, and takes what it gives for those."""
+    body = x.body
+    near = x, body.number(0.0, "double"), body.number(0, "i64")
+    body.lines += [f"  br i1 {body.any_lane(far).text}, label %far, label %near", "far:"]
+    kind = _kind(body)
+    reduced = body.line("double", f"call {kind} {called}({x.kind} {x.text})").text
+    parts = [
+        body.select(
+            far, body.line(unchanged.element, f"extractvalue {kind} {reduced}, {number}"), unchanged
+        )
+        for number, unchanged in enumerate(near)
+    ]
+    body.lines += ["  br label %near", "near:"]
+    angle, tail, turns = (
+        body.merged(unchanged, "entry", part, "far")
+        for unchanged, part in zip(near, parts, strict=True)
+    )
+    return angle, tail, turns
+
+
+def _vector_function(body: VectorFunctionBody, name: str) -> str:
+    """The text of the function of a vector: one angle after the other."""
+    wide, scalar = _kind(body), _kind(VectorFunctionBody(1, body.fused))
+    kinds = [(number, part, body.kind(part)) for number, part in enumerate(REDUCTION_RESULT_TYPES)]
+    return "\n".join([
+        f"define internal {wide} {name}({body.kind('double')} %x) noinline cold {{",
+        "entry:",
+        "  br label %next",
+        "next:",
+        "  %i = phi i32 [ 0, %entry ], [ %j, %next ]",
+        *(f"  %v{k} = phi {kind} [ poison, %entry ], [ %w{k}, %next ]" for k, _, kind in kinds),
+        f"  %angle = extractelement {body.kind('double')} %x, i32 %i",
+        f"  %turned = call {scalar} {SCALAR_FUNCTION}(double %angle)",
+        *(f"  %p{k} = extractvalue {scalar} %turned, {k}" for k, _, _ in kinds),
+        *(f"  %w{k} = insertelement {kind} %v{k}, {part} %p{k}, i32 %i" for k, part, kind in kinds),
+        "  %j = add i32 %i, 1",
+        f"  %more = icmp ult i32 %j, {body.lanes}",
+        "  br i1 %more, label %next, label %done",
+        "done:",
+        f"  %r0 = insertvalue {wide} poison, {kinds[0][2]} %w0, 0",
+        f"  %r1 = insertvalue {wide} %r0, {kinds[1][2]} %w1, 1",
+        f"  %r2 = insertvalue {wide} %r1, {kinds[2][2]} %w2, 2",
+        f"  ret {wide} %r2",
+        "}",
+        "",
+    ])  # fmt: skip
+
+
+def _kind(body: VectorFunctionBody) -> str:
+    return f"{{ {', '.join(map(body.kind, REDUCTION_RESULT_TYPES))} }}"

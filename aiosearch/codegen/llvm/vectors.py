@@ -1,0 +1,102 @@
+"""Vector values: splat, shuffle, select, ramp and horizontal reduction."""
+
+from __future__ import annotations
+
+from ..ir import ReductionKind
+from .builder import FunctionBuilder, LlvmInteger, LlvmValue, i64, splat, suffix, typed
+from .operators import literal
+
+
+class Vectors:
+    """What a writer says of lanes."""
+
+    def __init__(self, writer: FunctionBuilder) -> None:
+        self.writer = writer
+
+    def constant(self, value: float, scalar: str, lanes: int = 1) -> LlvmValue:
+        text = literal(value, scalar)
+        return LlvmValue(text if lanes == 1 else splat(scalar, text, lanes), scalar, lanes)
+
+    def broadcast(self, value: LlvmValue, lanes: int) -> LlvmValue:
+        """The same in every lane."""
+        scalar = value.scalar
+        if value.lanes == lanes:
+            return value
+        if not value.text.startswith("%"):
+            return LlvmValue(splat(scalar, value.text, lanes), scalar, lanes)
+        type_ = typed(scalar, lanes)
+        first = self.writer.pure(f"insertelement {type_} poison, {value}, i64 0", scalar, lanes)
+        text = f"shufflevector {first}, {type_} poison, <{lanes} x i32> zeroinitializer"
+        return self.writer.pure(text, scalar, lanes)
+
+    def steps(self, first: LlvmInteger, by: int, lanes: int) -> LlvmValue:
+        """Whole numbers, each so much more than the one before."""
+        start = self.broadcast(i64(first), lanes)
+        return self.writer.pure(f"add {start}, <{_ramp(by, lanes)}>", "i64", lanes)
+
+    def first(self, count: LlvmInteger, lanes: int) -> LlvmValue:
+        """A mask of so many lanes."""
+        limit = self.broadcast(i64(count), lanes)
+        text = f"icmp slt <{lanes} x i64> <{_ramp(1, lanes)}>, {limit.text}"
+        return self.writer.pure(text, "i1", lanes)
+
+    def binary(self, how: str, left: LlvmValue, right: LlvmValue) -> LlvmValue:
+        """By an instruction that takes two values of a type and gives another."""
+        return self.writer.pure(f"{how} {left}, {right.text}", left.scalar, left.lanes)
+
+    def both(self, left: LlvmValue, right: LlvmValue) -> LlvmValue:
+        """Where two truths hold."""
+        lanes = max(left.lanes, right.lanes)
+        return self.binary("and", self.broadcast(left, lanes), self.broadcast(right, lanes))
+
+    def any_lane(self, truth: LlvmValue) -> LlvmValue:
+        """Whether it holds in any lane."""
+        name = f"llvm.vector.reduce.or.{suffix('i1', truth.lanes)}"
+        return self.writer.call(name, "i1", 1, [str(truth)])
+
+    def select(self, where: LlvmValue, left: LlvmValue, right: LlvmValue) -> LlvmValue:
+        """By a truth; all of the same lanes."""
+        return self.writer.pure(f"select {where}, {left}, {right}", left.scalar, left.lanes)
+
+    def interleaved(self, first: LlvmValue, second: LlvmValue) -> LlvmValue:
+        """The lanes of two values by turns."""
+        lanes = first.lanes
+        order = ", ".join(f"i32 {lane}, i32 {lanes + lane}" for lane in range(lanes))
+        text = f"shufflevector {first}, {second}, <{2 * lanes} x i32> <{order}>"
+        return self.writer.pure(text, first.scalar, 2 * lanes)
+
+    def interleaved_pair(self, first: LlvmValue, second: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
+        """The same as two values of as many lanes."""
+        lanes = first.lanes
+        halves = []
+        for begin in (0, lanes // 2):
+            positions = range(begin, begin + lanes // 2)
+            order = ", ".join(f"i32 {lane}, i32 {lanes + lane}" for lane in positions)
+            text = f"shufflevector {first}, {second}, <{lanes} x i32> <{order}>"
+            halves.append(self.writer.pure(text, first.scalar, lanes))
+        return halves[0], halves[1]
+
+    def deinterleaved(self, pairs: LlvmValue, which: int) -> LlvmValue:
+        """One of two values whose lanes come by turns."""
+        lanes = pairs.lanes // 2
+        picks = ", ".join(f"i32 {2 * lane + which}" for lane in range(lanes))
+        text = f"shufflevector {pairs}, {pairs.type} poison, <{lanes} x i32> <{picks}>"
+        return self.writer.pure(text, pairs.scalar, lanes)
+
+    def reduced_lanes(self, value: LlvmValue, fold: ReductionKind) -> LlvmValue:
+        """The lanes folded into one, in any order."""
+        kind = suffix(value.scalar, value.lanes)
+        floats = value.scalar in ("float", "double")
+        if fold is ReductionKind.SUM and floats:
+            return self._sum(value, f"llvm.vector.reduce.fadd.{kind}")
+        how = "add" if fold is ReductionKind.SUM else "fmaximum" if floats else "smax"
+        return self.writer.call(f"llvm.vector.reduce.{how}.{kind}", value.scalar, 1, [str(value)])
+
+    def _sum(self, value: LlvmValue, name: str) -> LlvmValue:
+        self.writer.declared.add(f"declare {value.scalar} @{name}({value.scalar}, {value.type})")
+        text = f"call reassoc {value.scalar} @{name}({value.scalar} 0.0, {value})"
+        return self.writer.pure(text, value.scalar)
+
+
+def _ramp(by: int, lanes: int) -> str:
+    return ", ".join(f"i64 {lane * by}" for lane in range(lanes))

@@ -1,0 +1,1 @@
+"""Lowering: from a program to stages of the tile IR."""

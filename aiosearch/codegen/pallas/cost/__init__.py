@@ -1,0 +1,1 @@
+"""Cost model of tiled GPU kernels: registers, shared memory, traffic, time."""

@@ -1,0 +1,1 @@
+"""Tilings of GPU kernels, and reductions split among blocks."""

@@ -1,0 +1,1 @@
+"""Passes from tile IR to tile IR: fusion, index splitting, scratch layout."""

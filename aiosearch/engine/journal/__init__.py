@@ -1,0 +1,1 @@
+"""The journal that makes a search resumable: its records, its file, writing and reading."""

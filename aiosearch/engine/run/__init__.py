@@ -1,0 +1,1 @@
+"""One search at work: its settings, limits, events, figures and solutions."""

@@ -1,0 +1,1 @@
+"""Workers: sessions, the processes that they run in, and what workers of one machine share."""

@@ -1,0 +1,105 @@
+"""Abstract interpretation of programs with one fact for each whole tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from ..tensor.errors import ShapeError
+from ..tensor.evaluation.evaluate import evaluate
+from ..tensor.terms import Program, Term
+
+
+class TensorFact(Protocol):
+    """A fact about a tensor of known shape."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def at(self, shape: Sequence[int]) -> Any:
+        """The same fact about a tensor of another shape."""
+
+
+K = TypeVar("K", bound=TensorFact)
+
+
+class FactAlgebra(Generic[K]):
+    """The words that move elements: facts stay what they are. The others are for a subclass."""
+
+    def constant(self, value: Fraction | float) -> K:
+        raise NotImplementedError
+
+    def one_of(self, values: Sequence[K]) -> K:
+        """What is known of elements each of which is one of these; the shape is the first one's."""
+        raise NotImplementedError
+
+    def size(self, x: K, axis: int) -> K:
+        return self.constant(Fraction(x.shape[axis]))
+
+    def broadcast(self, x: K, shape: Sequence[int]) -> K:
+        return _at(x, shape)
+
+    def reshape(self, x: K, shape: Sequence[int]) -> K:
+        return _at(x, shape)
+
+    def transpose(self, x: K, axes: Sequence[int]) -> K:
+        return _at(x, [x.shape[axis] for axis in axes])
+
+    def slice(self, x: K, axis: int, start: int, stop: int, step: int) -> K:
+        return _at(x, (*x.shape[:axis], len(range(start, stop, step)), *x.shape[axis + 1 :]))
+
+    def concatenate(self, xs: Sequence[K], axis: int) -> K:
+        first = xs[0].shape
+        size = sum(x.shape[axis] for x in xs)
+        return _at(self.one_of(xs), (*first[:axis], size, *first[axis + 1 :]))
+
+    def pad(self, x: K, axis: int, low: int, high: int, value: Fraction) -> K:
+        shape = (*x.shape[:axis], low + x.shape[axis] + high, *x.shape[axis + 1 :])
+        return _at(self.one_of([x, self.constant(value)]), shape)
+
+    def diagonal(self, x: K) -> K:
+        return _at(x, x.shape[:-1])
+
+    def windows(self, x: K, axis: int, window: int, stride: int, dilation: int) -> K:
+        reach = (window - 1) * dilation + 1
+        places = (x.shape[axis] - reach) // stride + 1
+        return _at(x, (*x.shape[:axis], places, window, *x.shape[axis + 1 :]))
+
+    def shape(self, x: K) -> tuple[int, ...]:
+        return x.shape
+
+
+def _at(x: K, shape: Sequence[int]) -> K:
+    moved: K = x.at(tuple(shape))
+    return moved
+
+
+def joint(*values: TensorFact) -> tuple[int, ...]:
+    """The shape of a pointwise result."""
+    return np.broadcast_shapes(*(value.shape for value in values))
+
+
+def reduced(x: TensorFact, axes: Sequence[int]) -> tuple[int, ...]:
+    """The shape with some axes of size one."""
+    return tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
+
+
+def product_shape(x: TensorFact, y: TensorFact) -> tuple[int, ...]:
+    """The shape of a matrix product."""
+    return (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
+
+
+def run(program: Program, algebra: Any, inputs: Sequence[K]) -> list[K]:
+    """What is known of the outputs, after an algebra has seen everything that is computed."""
+    return evaluate(program, algebra, inputs)
+
+
+def sizes(term: Term) -> tuple[int, ...]:
+    """A shape of plain numbers; raises ShapeError where a size is unknown."""
+    found = tuple(size for size in term.shape if isinstance(size, int))
+    if len(found) != len(term.shape):
+        raise ShapeError(f"{term.type} has sizes that are not known")
+    return found

@@ -1,0 +1,1 @@
+"""Arithmetic over a random prime field, on which `compare_fields` evaluates programs."""

@@ -1,0 +1,397 @@
+"""The normal form of expressions over tensor elements, sums of products of powers, and their
+signs.
+
+A `Poly` is a sum of monomials. A monomial is a rational number, powers of named sizes, powers of
+bases (elements, functions, maxima, sums that had to stay whole), one exponential of a polynomial,
+and the index variables that it is summed over. Equal expressions of a large class, which the docs
+describe, have equal keys; that is all a proof is.
+
+What is known of signs, wherever an expression is defined.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from fractions import Fraction
+from typing import TypeAlias
+
+from .indices import IndexSum, Names, Unprovable, Var
+
+ONE, HALF = Fraction(1), Fraction(1, 2)
+TIES = 720
+"""How many orders of alike summation variables are tried."""
+
+Powers: TypeAlias = tuple[tuple[str, Fraction], ...]
+
+
+class Base:
+    """What has powers: see the subclasses. Immutable."""
+
+    __slots__ = ("_key", "vars")
+
+    vars: frozenset[Var]
+    _key: str | None
+
+    def key(self, names: Names) -> str:
+        if not names or not any(var in names for var in self.vars):
+            if self._key is None:
+                self._key = self.text({})
+            return self._key
+        return self.text(names)
+
+    def text(self, names: Names) -> str:
+        raise NotImplementedError
+
+    def mapped(self, values: Mapping[Var, IndexSum]) -> Base:
+        """The base with indices in the place of variables; different bases must stay different."""
+        raise NotImplementedError
+
+    def indices(self) -> Iterator[IndexSum | Var]:
+        """Every index in it; a bare variable is one whose value counts."""
+        raise NotImplementedError
+
+
+class Element(Base):
+    """An element of an input."""
+
+    __slots__ = ("at", "tensor")
+
+    def __init__(self, tensor: str, at: Sequence[IndexSum]) -> None:
+        self.tensor = tensor
+        self.at = tuple(at)
+        self.vars = frozenset(var for index in self.at for var in index.vars)
+        self._key = None
+
+    def text(self, names: Names) -> str:
+        return f"{self.tensor}[{','.join(index.key(names) for index in self.at)}]"
+
+    def mapped(self, values: Mapping[Var, IndexSum]) -> Base:
+        return Element(self.tensor, [index.at(values) for index in self.at])
+
+    def indices(self) -> Iterator[IndexSum | Var]:
+        yield from self.at
+
+
+class Position(Base):
+    """The value of an index variable, as a number."""
+
+    __slots__ = ("var",)
+
+    def __init__(self, var: Var) -> None:
+        self.var = var
+        self.vars = frozenset((var,))
+        self._key = None
+
+    def text(self, names: Names) -> str:
+        return f"@{names.get(self.var) or f'i{self.var.number}'}"
+
+    def mapped(self, values: Mapping[Var, IndexSum]) -> Base:
+        value = values.get(self.var)
+        if value is None:
+            return self
+        if len(value.terms) != 1 or value.terms[0][1] != 1 or value.constant != 0:
+            raise Unprovable("the value of an index that is cut in parts")
+        return Position(value.vars[0])
+
+    def indices(self) -> Iterator[IndexSum | Var]:
+        yield self.var
+
+
+class FunctionCall(Base):
+    """A function of polynomials that nothing else is known of."""
+
+    __slots__ = ("arguments", "name")
+
+    def __init__(self, name: str, arguments: Sequence[Poly]) -> None:
+        self.name = name
+        self.arguments = tuple(arguments)
+        self.vars = frozenset().union(*(argument.vars for argument in self.arguments))
+        self._key = None
+
+    def text(self, names: Names) -> str:
+        return f"{self.name}({','.join(argument.key(names) for argument in self.arguments)})"
+
+    def mapped(self, values: Mapping[Var, IndexSum]) -> Base:
+        return FunctionCall(self.name, [argument.mapped(values) for argument in self.arguments])
+
+    def indices(self) -> Iterator[IndexSum | Var]:
+        for argument in self.arguments:
+            yield from argument.indices()
+
+
+class SumBase(Base):
+    """A sum that has a power other than a whole positive one."""
+
+    __slots__ = ("poly",)
+
+    def __init__(self, poly: Poly) -> None:
+        self.poly = poly
+        self.vars = poly.vars
+        self._key = None
+
+    def text(self, names: Names) -> str:
+        return f"({self.poly.key(names)})"
+
+    def mapped(self, values: Mapping[Var, IndexSum]) -> Base:
+        return SumBase(self.poly.mapped(values))
+
+    def indices(self) -> Iterator[IndexSum | Var]:
+        return self.poly.indices()
+
+
+class Maximum(Base):
+    """The largest of several values, each over all values of its own variables."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self.items = tuple(items)
+        self.vars = frozenset().union(*(poly.vars - set(bound) for bound, poly in self.items))
+        self._key = None
+
+    def text(self, names: Names) -> str:
+        return f"max{{{';'.join(sorted({item_key(item, names) for item in self.items}))}}}"
+
+    def mapped(self, values: Mapping[Var, IndexSum]) -> Base:
+        return Maximum((bound, poly.mapped(_free(values, bound))) for bound, poly in self.items)
+
+    def indices(self) -> Iterator[IndexSum | Var]:
+        for _, poly in self.items:
+            yield from poly.indices()
+
+
+Item: TypeAlias = "tuple[tuple[Var, ...], Poly]"
+
+
+def _free(values: Mapping[Var, IndexSum], bound: Sequence[Var]) -> Mapping[Var, IndexSum]:
+    """Without what is bound further in: that is another variable, if one of the same name."""
+    if not any(var in values for var in bound):
+        return values
+    return {var: index for var, index in values.items() if var not in bound}
+
+
+class Monomial:
+    """One summand: number, sizes, bases, exponential, and what it is summed over. Immutable."""
+
+    __slots__ = ("_key", "_shifted", "bound", "exponent", "factors", "number", "sizes", "vars")
+
+    def __init__(
+        self,
+        number: Fraction,
+        sizes: Powers = (),
+        factors: Sequence[tuple[Base, Fraction]] = (),
+        exponent: Poly | None = None,
+        bound: Sequence[Var] = (),
+    ) -> None:
+        self.number = number
+        self.sizes = sizes
+        self.factors = tuple(factors)
+        self.exponent = exponent
+        self.bound = tuple(bound)
+        free: set[Var] = set()
+        for base, _ in self.factors:
+            free |= base.vars
+        if exponent is not None:
+            free |= exponent.vars
+        self.vars = frozenset(free.difference(self.bound))
+        self._key: str | None = None
+        self._shifted: bool | None = None
+
+    @property
+    def shifted(self) -> bool:
+        """Whether some index in it has a constant."""
+        if self._shifted is None:
+            self._shifted = any(
+                isinstance(index, IndexSum) and index.constant != 0 for index in self.indices()
+            )
+        return self._shifted
+
+    def numbered(self, number: Fraction) -> Monomial:
+        found = Monomial(number, self.sizes, self.factors, self.exponent, self.bound)
+        found._key = self._key
+        return found
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a number times sizes."""
+        return not self.factors and self.exponent is None and not self.bound
+
+    def key(self, names: Names) -> str:
+        """What it is but for its number: the same for all names of what it is summed over."""
+        if not names or not any(var in names for var in self.vars):
+            if self._key is None:
+                self._key = self._canonical({})
+            return self._key
+        return self._canonical(names)
+
+    def _canonical(self, names: Names) -> str:
+        return canonical(self.bound, names, self._text)
+
+    def _text(self, names: Names) -> str:
+        parts = sorted(
+            base.key(names) + ("" if power == 1 else f"^{power}") for base, power in self.factors
+        )
+        if self.exponent is not None:
+            parts.append(f"exp{{{self.exponent.key(names)}}}")
+        parts += [f"{name}^{power}" for name, power in self.sizes]
+        return "·".join(parts)
+
+    def mapped(
+        self, values: Mapping[Var, IndexSum], bound: Sequence[Var] | None = None
+    ) -> Monomial:
+        """The summand with indices in the place of variables, summed over others if so asked."""
+        if bound is None:
+            values, bound = _free(values, self.bound), self.bound
+        exponent = None if self.exponent is None else self.exponent.mapped(values)
+        factors = [(base.mapped(values), power) for base, power in self.factors]
+        return Monomial(self.number, self.sizes, factors, exponent, bound)
+
+    def indices(self) -> Iterator[IndexSum | Var]:
+        for base, _ in self.factors:
+            yield from base.indices()
+        if self.exponent is not None:
+            yield from self.exponent.indices()
+
+
+class Poly:
+    """A sum of monomials with different keys. Made by `collect`. Immutable."""
+
+    __slots__ = ("_key", "terms", "vars")
+
+    def __init__(self, terms: Sequence[Monomial]) -> None:
+        self.terms = tuple(terms)
+        self.vars: frozenset[Var] = frozenset().union(*(term.vars for term in self.terms))
+        self._key: str | None = None
+
+    def key(self, names: Names) -> str:
+        if not names or not any(var in names for var in self.vars):
+            if self._key is None:
+                self._key = self._text({})
+            return self._key
+        return self._text(names)
+
+    def _text(self, names: Names) -> str:
+        return " + ".join(sorted(f"{term.number}·{term.key(names)}" for term in self.terms)) or "0"
+
+    def mapped(self, values: Mapping[Var, IndexSum]) -> Poly:
+        if not any(var in values for var in self.vars):
+            return self
+        return Poly([term.mapped(values) for term in self.terms])
+
+    def indices(self) -> Iterator[IndexSum | Var]:
+        for term in self.terms:
+            yield from term.indices()
+
+    @property
+    def number(self) -> Fraction | None:
+        """Its value, where it is a number."""
+        if not self.terms:
+            return Fraction(0)
+        only = self.terms[0]
+        if len(self.terms) == 1 and only.plain and not only.sizes:
+            return only.number
+        return None
+
+    def __repr__(self) -> str:
+        return self.key({})
+
+
+ZERO_POLY = Poly(())
+
+
+def canonical(bound: Sequence[Var], names: Names, text: Callable[[Names], str]) -> str:
+    """The text under the names of the bound variables that make it least."""
+    if not bound:
+        return text(names)
+    if any(var in names for var in bound):
+        # What is bound here hides what is bound outside; the label stays taken.
+        names = {Var(0) if var in bound else var: name for var, name in names.items()}
+    start = len(names)
+    labels = [f"#{start + place}" for place in range(len(bound))]
+
+    def written(order: Sequence[Var]) -> str:
+        inner = {**names, **dict(zip(order, labels, strict=True))}
+        extents = ",".join(str(var.extent) for var in order)
+        return f"Σ{start}<{extents}>{text(inner)}"
+
+    if len(bound) == 1:
+        return written(bound)
+    marked: dict[str, list[Var]] = {}
+    for var in bound:
+        inner = {**names, **dict.fromkeys(bound, "_"), var: "?"}
+        marked.setdefault(f"{var.extent}:{text(inner)}", []).append(var)
+    groups = [marked[mark] for mark in sorted(marked)]
+    count = 1
+    for group in groups:
+        for size in range(2, len(group) + 1):
+            count *= size
+    if count > TIES:
+        raise Unprovable(f"{len(bound)} sums that look alike")
+    orders = itertools.product(*(itertools.permutations(group) for group in groups))
+    return min(written([var for group in order for var in group]) for order in orders)
+
+
+def item_key(item: Item, names: Names) -> str:
+    """The key of one of the values that a largest is taken of."""
+    bound, poly = item
+    return canonical(bound, names, poly.key)
+
+
+POSITIVE_CALLS: set[str] = set()
+"""Functions that are above zero, by name."""
+
+_assumed: ContextVar[frozenset[str]] = ContextVar("assumed", default=frozenset())
+
+
+@contextmanager
+def assuming(bases: frozenset[str]) -> Iterator[None]:
+    """Within, these bases are not below zero; nor are they zero where something divides by them."""
+    token = _assumed.set(bases)
+    try:
+        yield
+    finally:
+        _assumed.reset(token)
+
+
+def nonnegative(a: Poly) -> bool:
+    return all(_term(term, strictly=False) for term in a.terms)
+
+
+def positive(a: Poly) -> bool:
+    """Above zero: no summand below, and one above; sums run at least once."""
+    return nonnegative(a) and any(_term(term, strictly=True) for term in a.terms)
+
+
+def _term(term: Monomial, strictly: bool) -> bool:
+    if term.number <= 0:
+        return False
+    return all(
+        base_positive(base)
+        or (not strictly and (power % 2 == 0 or power.denominator > 1 or base_nonnegative(base)))
+        for base, power in term.factors
+    )
+
+
+def base_nonnegative(base: Base) -> bool:
+    if (assumed := _assumed.get()) and base.key({}) in assumed:
+        return True
+    if isinstance(base, FunctionCall):
+        return base.name == "abs" or base.name in POSITIVE_CALLS
+    if isinstance(base, SumBase):
+        return nonnegative(base.poly)
+    if isinstance(base, Maximum):
+        return any(nonnegative(poly) for _, poly in base.items)
+    return isinstance(base, Position)
+
+
+def base_positive(base: Base) -> bool:
+    if isinstance(base, FunctionCall):
+        return base.name in POSITIVE_CALLS
+    if isinstance(base, SumBase):
+        return positive(base.poly)
+    if isinstance(base, Maximum):
+        return any(positive(poly) for _, poly in base.items)
+    return False

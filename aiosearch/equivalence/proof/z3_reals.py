@@ -1,0 +1,154 @@
+"""Equality of normal forms as a question to z3 about real numbers.
+
+Elements, sums and functions become unknowns; products, quotients, roots, maxima, absolute values,
+comparisons and choices keep their meaning. z3's "no" to a counterexample is a proof; anything else
+says nothing.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from .conditions import Conditions, Need
+from .normal_form import Base, FunctionCall, Maximum, Monomial, Poly, SumBase, base_positive
+
+WORK = 400_000
+"""What z3 may spend: a goal that holds takes a small part of it."""
+PATIENCE_MS = 2000
+KNOWN = frozenset(("abs", "select", "<", "<=", "==", "!="))
+
+
+def worth_asking(*polys: Poly) -> bool:
+    """Whether there is something in it that z3 knows more of than normal forms do."""
+    return any(_interesting(poly) for poly in polys)
+
+
+def _interesting(a: Poly) -> bool:
+    for term in a.terms:
+        for base, _ in term.factors:
+            if isinstance(base, Maximum):
+                return True
+            if isinstance(base, FunctionCall) and (
+                base.name in KNOWN or any(_interesting(one) for one in base.arguments)
+            ):
+                return True
+            if isinstance(base, SumBase) and _interesting(base.poly):
+                return True
+    return False
+
+
+def same(a: Poly, b: Poly, known: Conditions) -> bool:
+    """Whether z3 finds that no real numbers tell two expressions apart, where this is known.
+
+    Roots and quotients may be anything where they are not defined: what is in a branch, or a factor
+    of zero, need not be.
+    """
+    import z3
+
+    reader = _RealsReader(z3)
+    left, right = reader.poly(a), reader.poly(b)
+    for need, poly in known.by_key.values():
+        if need is Need.NONZERO:
+            reader.facts.append(reader.poly(poly) != 0)
+        elif need is Need.NONNEGATIVE:
+            reader.facts.append(reader.poly(poly) >= 0)
+    solver = z3.SolverFor("QF_NRA") if reader.products else z3.Solver()
+    solver.set("rlimit", WORK)
+    solver.set("timeout", PATIENCE_MS)
+    solver.add(*reader.facts)
+    solver.add(left != right)
+    return bool(solver.check() == z3.unsat)
+
+
+class _RealsReader:
+    """Writes expressions as z3 terms; what it cannot read is an unknown, one for each text."""
+
+    def __init__(self, z3: Any) -> None:
+        self._z3 = z3
+        self._known: dict[str, Any] = {}
+        self.facts: list[Any] = []
+        self.products = False
+
+    def poly(self, a: Poly) -> Any:
+        total = self._z3.RealVal(0)
+        for term in a.terms:
+            total = total + self._number(term.number) * self._term(term)
+        return total
+
+    def _number(self, number: Fraction) -> Any:
+        return self._z3.RealVal(f"{number.numerator}/{number.denominator}")
+
+    def _unknown(self, text: str) -> Any:
+        if text not in self._known:
+            self._known[text] = self._z3.Real(f"u{len(self._known)}")
+        return self._known[text]
+
+    def _term(self, term: Monomial) -> Any:
+        if term.bound:
+            return self._unknown(term.key({}))
+        result = self._z3.RealVal(1)
+        for name, power in term.sizes:
+            size = self._unknown(f"size {name}")
+            self.facts.append(size >= 1)
+            result = result * self._power(size, power, f"size {name}")
+        for base, power in term.factors:
+            value = self._base(base)
+            if base_positive(base):
+                self.facts.append(value > 0)
+            result = result * self._power(value, power, base.key({}))
+        if term.exponent is not None:
+            value = self._unknown(f"exp {term.exponent.key({})}")
+            self.facts.append(value > 0)
+            result = result * value
+        self.products = self.products or len(term.factors) > 1
+        return result
+
+    def _power(self, value: Any, power: Fraction, text: str) -> Any:
+        if power.denominator == 2:
+            root = self._unknown(f"root {text}")
+            known = self._z3.And(root >= 0, root * root == value)
+            self.facts.append(self._z3.Implies(value >= 0, known))
+            self.products = True
+            return self._power(root, power * 2, f"root {text}")
+        if power.denominator != 1:
+            return self._unknown(f"({text})^{power}")
+        result = self._z3.RealVal(1)
+        for _ in range(abs(power.numerator)):
+            result = result * value
+        if power > 0:
+            return result
+        self.products = True
+        inverse = self._unknown(f"1/({text})^{-power}")
+        self.facts.append(self._z3.Implies(value != 0, inverse * result == 1))
+        return inverse
+
+    def _base(self, base: Base) -> Any:
+        if isinstance(base, SumBase):
+            return self.poly(base.poly)
+        if isinstance(base, Maximum) and not any(bound for bound, _ in base.items):
+            values = [self.poly(poly) for _, poly in base.items]
+            return self._largest(values)
+        if isinstance(base, FunctionCall) and base.name in KNOWN:
+            return self._call(base)
+        return self._unknown(base.key({}))
+
+    def _largest(self, values: list[Any]) -> Any:
+        result = values[0]
+        for value in values[1:]:
+            result = self._z3.If(result >= value, result, value)
+        return result
+
+    def _call(self, call: FunctionCall) -> Any:
+        values = [self.poly(argument) for argument in call.arguments]
+        if call.name == "abs":
+            return self._largest([values[0], -values[0]])
+        if call.name == "select":
+            return self._z3.If(values[0] != 0, values[1], values[2])
+        truth = {
+            "<": values[0] < 0,
+            "<=": values[0] <= 0,
+            "==": values[0] == 0,
+            "!=": values[0] != 0,
+        }[call.name]
+        return self._z3.If(truth, self._z3.RealVal(1), self._z3.RealVal(0))

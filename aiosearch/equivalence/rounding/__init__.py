@@ -1,0 +1,1 @@
+"""Emulated floating-point arithmetic, and bounds on the noise of its rounding."""

@@ -1,0 +1,94 @@
+"""The split of Mirage's parallel search: cut at depth one, and dealt out once and for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..strategies import find_strategy
+from ..strategies.contract import (
+    API,
+    Assign,
+    Command,
+    Event,
+    Idle,
+    Lost,
+    Opened,
+    Plan,
+    Strategy,
+)
+from .arms import Arm
+
+
+def strategy_of(arm: Arm) -> Strategy:
+    """The strategy of an arm, made for one run: `HeightOne` where its `split` asks for it."""
+    if arm.split == "height1":
+        return HeightOne(arm.workers)
+    return find_strategy(arm.strategy)
+
+
+class HeightOne:
+    """Deals subtree i at depth one to worker i modulo their number; nobody helps anybody.
+
+    `seats` are those that take part, on other machines too; by default those of this one. With
+    3 seats and 7 subtrees seat 0 has 0, 3 and 6. It is there to be measured.
+    """
+
+    api = API
+
+    def __init__(self, seats: int = 0) -> None:
+        self._wanted = seats
+
+    def start(self, plan: Plan) -> None:
+        self._seats = self._wanted or plan.seats
+        self._idle: set[int] = set()
+        self._uncut: list[int] = []
+        self._waiting: list[dict[int, int]] = [{} for _ in range(self._seats)]
+        """For each seat its tasks, and the rank of each."""
+        self._cutter: int | None = None
+        self._dealt = 0
+
+    def handle(self, event: Event) -> Iterable[Command]:
+        match event:
+            case Opened(tasks=tasks, seat=seat):
+                for task in tasks:
+                    if task.depth == 0:
+                        self._uncut.append(task.id)
+                    else:
+                        self._waiting[self._place(seat)][task.id] = task.rank
+            case Idle(seat=seat):
+                self._idle.add(seat)
+                self._stops_cutting(seat)
+            case Lost(seat=seat):
+                self._idle.discard(seat)
+                self._stops_cutting(seat)
+        yield from self._deal()
+
+    def _stops_cutting(self, seat: int) -> None:
+        if seat == self._cutter:
+            self._cutter = None
+
+    def _place(self, seat: int | None) -> int:
+        """The seat whose a task is: dealt in turn when it is new, else where it was."""
+        # What a seat gives back stays its own, or the deal would not be once and for all
+        if seat is not None and seat != self._cutter:
+            return seat % self._seats
+        self._dealt += 1
+        return (self._dealt - 1) % self._seats
+
+    def _deal(self) -> Iterator[Command]:
+        if self._uncut and self._idle:
+            self._cutter = min(self._idle)
+            self._idle.discard(self._cutter)
+            tasks, self._uncut = tuple(self._uncut), []
+            yield Assign(self._cutter, tasks, depth=1)
+        if self._cutter is not None:
+            return
+        for seat in sorted(self._idle):
+            mine = self._waiting[seat % self._seats]
+            if mine:
+                rank = min(mine.values())
+                tasks = tuple(id for id, task_rank in mine.items() if task_rank == rank)
+                for id in tasks:
+                    del mine[id]
+                self._idle.discard(seat)
+                yield Assign(seat, tasks)

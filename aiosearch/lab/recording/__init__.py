@@ -1,0 +1,1 @@
+"""Recordings of the tree that a search walked and of what each node took."""

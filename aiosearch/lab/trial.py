@@ -1,0 +1,181 @@
+"""One run of an `Arm`: a search on a pool of its own, whose processes have started before."""
+
+from __future__ import annotations
+
+import asyncio
+from hashlib import blake2b
+from statistics import fmean
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..checks import VerifierStatistics
+from ..checks.solver_process import MODULE as SOLVER
+from ..engine.run.search_settings import OnUnknown
+from ..engine.worker.slots import MODULE as WORKER
+from ..errors import WorkerError
+from ..limits import Limits
+from ..pool import Pool
+from ..problem import AnyProblem
+from ..result import Result, SearchStatus
+from ..search import Search
+from ..statistics import WorkerStatistics
+from .arms import Arm
+from .height_one import strategy_of
+from .process_family import Family
+from .ready_pool import ready_pool
+
+
+class TrialOutcome(Struct, frozen=True, kw_only=True):
+    """What one run came to. Seconds are those of all workers together, but for `seconds`."""
+
+    arm: Arm
+    round: int
+    complete: bool
+    seconds: float
+    nodes: int
+    solutions: int
+    answer: str
+    """A digest, equal for equal sets of solutions."""
+    best_cost: float | None
+    memory: int
+    """Bytes resident in all processes but the host, when they were most."""
+    cpu: float
+    """CPU seconds of all processes but the host."""
+    busiest: float = 0.0
+    """CPU seconds of the worker or z3 process that spent most."""
+    worker_cpu: tuple[float, ...] = ()
+    """CPU seconds of each worker, in no order."""
+    balance: float
+    """Mean over maximum of the workers' busy time."""
+    busy: float
+    idle: float
+    """Seconds with nothing to do."""
+    waiting: float
+    """Seconds with nothing to do but wait for verdicts."""
+    messages: int
+    bytes: int
+    steals: int
+    checks: int
+    """Questions that z3 itself answered."""
+    queue_seconds: float
+    """Seconds for which those checks had waited for a z3 process."""
+
+    @property
+    def idle_share(self) -> float:
+        return self.idle / (self.arm.workers * self.seconds)
+
+    @property
+    def cpu_balance(self) -> float:
+        """Mean over maximum of the workers' CPU seconds."""
+        return fmean(self.worker_cpu) / max(self.worker_cpu) if any(self.worker_cpu) else 1.0
+
+    @property
+    def cpu_least(self) -> float:
+        """Least over most of the workers' CPU seconds, `worker_cpu`."""
+        return min(self.worker_cpu) / max(self.worker_cpu) if any(self.worker_cpu) else 1.0
+
+    @property
+    def contention(self) -> float:
+        """The share of the workers' time in which they waited for the verification service."""
+        return self.waiting / (self.arm.workers * self.seconds)
+
+
+async def run_once(
+    problem: AnyProblem,
+    arm: Arm,
+    round: int = 0,
+    seconds: float | None = None,
+    on_unknown: OnUnknown = "defer",
+) -> TrialOutcome:
+    """Runs an arm from cold, for so many `seconds` at most.
+
+    Raises `WorkerError` where its workers cannot be had, or one of them is lost.
+    """
+    async with ready_pool(problem, arm) as pool:
+        # What warming up asked is not this run's
+        before = _checked(pool)
+        family = Family()
+        watching = asyncio.create_task(family.watch())
+        try:
+            async with Search(
+                problem,
+                pool=pool,
+                strategy=strategy_of(arm),
+                order=arm.order,
+                limits=Limits(seconds=seconds),
+                seed=round,
+                on_unknown=on_unknown,
+            ) as search:
+                result = await search.wait()
+                # Before the pool ends its processes, whose CPU time would be gone with them
+                family.look()
+                measured = family.peak, family.cpu, family.cpu_of(WORKER), family.cpu_of(SOLVER)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        _require_all(arm, result)
+        return _outcome(arm, round, result, before, _checked(pool), *measured)
+
+
+def _require_all(arm: Arm, result: Result[Any]) -> None:
+    """A run counts with all its workers, and with no others."""
+    statistics = result.statistics
+    if statistics.worker_deaths:
+        raise WorkerError(f"workers died: {statistics.worker_deaths}")
+    if len(statistics.workers) != arm.workers:
+        raise WorkerError(f"workers: {len(statistics.workers)} served, not {arm.workers}")
+
+
+def _checked(pool: Pool) -> tuple[int, float]:
+    """Checks and seconds in the queue until now."""
+    if pool.verifier is None:
+        return 0, 0.0
+    verifier: VerifierStatistics = pool.verifier.statistics()
+    return verifier.checks, verifier.queue_seconds
+
+
+def _outcome(
+    arm: Arm,
+    round: int,
+    result: Result[Any],
+    before: tuple[int, float],
+    after: tuple[int, float],
+    memory: int,
+    cpu: float,
+    worker_cpu: tuple[float, ...],
+    solver_cpu: tuple[float, ...],
+) -> TrialOutcome:
+    statistics = result.statistics
+    workers: tuple[WorkerStatistics, ...] = statistics.workers
+    return TrialOutcome(
+        arm=arm,
+        round=round,
+        complete=result.status is SearchStatus.COMPLETE,
+        seconds=statistics.seconds,
+        nodes=statistics.nodes,
+        solutions=statistics.solutions,
+        answer=_digest(result),
+        best_cost=result.best_cost,
+        memory=memory,
+        cpu=cpu,
+        busiest=max(worker_cpu + solver_cpu, default=0.0),
+        worker_cpu=worker_cpu,
+        balance=statistics.balance,
+        busy=sum(worker.busy for worker in workers),
+        idle=sum(worker.idle for worker in workers),
+        waiting=sum(worker.waiting for worker in workers),
+        messages=sum(worker.messages for worker in workers),
+        bytes=sum(worker.bytes for worker in workers),
+        steals=sum(worker.steals for worker in workers),
+        checks=after[0] - before[0],
+        queue_seconds=after[1] - before[1],
+    )
+
+
+def _digest(result: Result[Any]) -> str:
+    state = blake2b(digest_size=16)
+    for encoded in sorted(map(msgspec.msgpack.encode, result.solutions)):
+        state.update(len(encoded).to_bytes(8, "little") + encoded)
+    return state.hexdigest()

@@ -1,0 +1,95 @@
+"""The part of a CUDA toolkit that XLA needs to compile for a GPU: libdevice, and ptxas beside it.
+
+jax finds both where CUDA_ROOT says, or in NVIDIA's own wheels. Many machines have neither but have
+a toolkit in its usual folder, or Triton's wheel, which carries a copy of both.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..folders import cache_folder, make_folder
+
+LIBDEVICE = Path("nvvm", "libdevice", "libdevice.10.bc")
+PTXAS = Path("bin", "ptxas")
+LACKING = (
+    "XLA compiles for a GPU with libdevice.10.bc of a CUDA toolkit, which is not found here: set"
+    " CUDA_ROOT to a folder that has nvvm/libdevice/libdevice.10.bc, or install it with"
+    " pip install nvidia-cuda-nvcc nvidia-nvvm"
+)
+_USUAL = ("/usr/local/cuda", "/opt/cuda")
+
+
+def cuda_root() -> Path | None:
+    """The folder of a toolkit that has libdevice: none where there is none."""
+    return next((root for root in _roots() if (root / LIBDEVICE).exists()), None)
+
+
+def use_toolkit() -> None:
+    """Has jax and XLA use what there is, in this process; before anything is compiled.
+
+    jax reads CUDA_ROOT when it is imported, and XLA its flags when it first compiles.
+    """
+    root = cuda_root() or _of_triton()
+    if root is None:
+        return
+    os.environ["CUDA_ROOT"] = str(root)
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "--xla_gpu_cuda_data_dir" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_gpu_cuda_data_dir={root}".strip()
+
+
+def explained(reason: str) -> str:
+    """What XLA says, and how to help it where it lacks libdevice."""
+    return f"{reason} ({LACKING})" if "libdevice" in reason else reason
+
+
+def _roots() -> Iterator[Path]:
+    """Where a toolkit may be, the user's own word first."""
+    if os.environ.get("CUDA_ROOT"):
+        yield Path(os.environ["CUDA_ROOT"])
+    for name in ("nvidia.cu13", "nvidia.cuda_nvcc"):
+        yield from _package(name)
+    yield from map(Path, _USUAL)
+    yield from sorted(Path("/usr/local").glob("cuda-*"), reverse=True)
+    if compiler := shutil.which("nvcc"):
+        yield Path(compiler).resolve().parent.parent
+
+
+def _of_triton() -> Path | None:
+    """A folder of links into Triton's wheel, laid out as a toolkit is."""
+    for package in _package("triton"):
+        own = package / "backends" / "nvidia"
+        library, assembler = own / "lib" / LIBDEVICE.name, own / PTXAS
+        if library.exists():
+            root = cache_folder() / "toolkit"
+            with suppress(OSError):  # without a cache there is no such folder
+                _link(root / LIBDEVICE, library)
+                if assembler.exists():
+                    _link(root / PTXAS, assembler)
+                return root
+    return None
+
+
+def _link(place: Path, target: Path) -> None:
+    """Makes a link in one step, over one that may be there."""
+    if place.is_symlink() and place.readlink() == target:
+        return
+    make_folder(place.parent)
+    new = place.with_name(f".{place.name}.{os.getpid()}")
+    new.symlink_to(target)
+    new.replace(place)
+
+
+def _package(name: str) -> list[Path]:
+    try:
+        spec = find_spec(name)
+    except (ModuleNotFoundError, ValueError):
+        return []
+    places = spec.submodule_search_locations if spec is not None else None
+    return [Path(place) for place in places or ()]

@@ -1,0 +1,1 @@
+"""The processes that compile and time candidates, and may die of them."""

@@ -1,0 +1,84 @@
+"""Copies of inputs that take turns, so that no cache holds what a cold call reads.
+
+With a last-level cache of 32 MB and an input of 4 MB, 2 * 32 MB must be read between two uses of
+the same memory: 17 copies, used in turn. Inputs of other contenders that are read in the same round
+count as well, so that in a race of many large ones two or three copies do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+MOST_COPIES = 1024
+"""Inputs that are smaller than the cache by more than this factor cannot be made cold."""
+BEYOND = 2
+"""How many times what a cache holds is read before an array is read again."""
+
+
+class CopyRing:
+    """Copies of one array, which differ in where they lie only; `next` gives the oldest."""
+
+    def __init__(self, array: Any, copied: Callable[[Any], Any]) -> None:
+        self.copies: list[Any] = [array]
+        self._copied = copied
+        self._at = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes of one copy."""
+        return int(self.copies[0].nbytes)
+
+    def next(self) -> Any:
+        self._at = (self._at + 1) % len(self.copies)
+        return self.copies[self._at]
+
+    def grow(self, count: int) -> None:
+        """Makes copies until there are so many."""
+        while len(self.copies) < count:
+            self.copies.append(self._copied(self.copies[0]))
+
+
+class ColdInputs:
+    """What one candidate is called on. Candidates that take the same array share its `CopyRing`."""
+
+    def __init__(self, rings: Sequence[CopyRing]) -> None:
+        self._rings = tuple(rings)
+        self.rings = frozenset(rings)
+        self.size = sum(ring.size for ring in self.rings)
+        """Bytes that a call reads at most, of what it is given."""
+        self.first = [ring.copies[0] for ring in rings]
+        """Inputs for hot calls, again and again."""
+
+    def next(self) -> list[Any]:
+        """Inputs for a call that should find them in no cache."""
+        turned = {ring: ring.next() for ring in self.rings}
+        return [turned[ring] for ring in self._rings]
+
+    def can_be_cold(self, cache: int) -> bool:
+        return self.size * MOST_COPIES > cache
+
+
+class CopyTurn(NamedTuple):
+    """A runner's part of a round."""
+
+    inputs: ColdInputs
+    calls: int
+
+
+def copies_wanted(ring: CopyRing, turns: Sequence[CopyTurn], cache: int) -> int:
+    """Gives how many copies of an array it takes, if every round has each of these `turns`.
+
+    What others read meanwhile counts: in a round in which much else is read, two or three do.
+    """
+    sharing = [turn for turn in turns if ring in turn.inputs.rings]
+    uses = sum(turn.calls for turn in sharing)
+    call_bytes = min(turn.inputs.size for turn in sharing)
+    beside = {neighbour for turn in sharing for neighbour in turn.inputs.rings}
+    elsewhere = {neighbour for turn in turns for neighbour in turn.inputs.rings} - beside
+    round_ = sum(neighbour.size for neighbour in elsewhere)
+    for count in range(1, MOST_COPIES):
+        rounds = max(0, count // uses - 1)  # that lie between two uses of a copy as a whole
+        if (count - 1) * call_bytes + rounds * round_ >= BEYOND * cache:
+            return count
+    return MOST_COPIES

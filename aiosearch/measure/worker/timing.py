@@ -1,0 +1,133 @@
+"""One timing sample: some calls of one `Runner`, each waited for, by wall clock and CPU time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from operator import methodcaller
+from typing import Any
+
+import jax
+
+from ..race import Sample, Way
+from .cold_inputs import ColdInputs
+from .executables import LOOPS
+
+_THREADS = "/proc/self/task"
+_OF_A_THREAD = 6
+"""The kind of clock that Linux has for every thread, in the lowest bits of its number."""
+
+
+def cpu_ns() -> int:
+    """Nanoseconds that all threads of this process have run.
+
+    Linux adds what a thread runs when that stops, or at the next tick of milliseconds. One that
+    stays awake on another core counts nothing in most samples, and several milliseconds in a
+    few. But who asks for the time of a thread is told all of it, and so is the process from
+    then on.
+    """
+    before = time.thread_time_ns()
+    with suppress(FileNotFoundError):  # elsewhere than on Linux
+        for thread in os.listdir(_THREADS):
+            with suppress(OSError):  # it has ended
+                time.clock_gettime_ns(~int(thread) << 3 | _OF_A_THREAD)
+    # Asking costs microseconds for each thread, which are not the candidate's
+    asking = time.thread_time_ns() - before
+    return time.process_time_ns() - asking
+
+
+SAMPLE_NS = 1_000_000
+"""Nanoseconds that a sample lasts at least, about: several calls of what is short."""
+SETTLING_CALLS = 12
+"""Calls that go before a hot sample: caches learn slowly what is read again and again."""
+SETTLING_NS = 20_000_000
+"""Nanoseconds that the `SETTLING_CALLS` take at most, about: of what is long, fewer go before."""
+MOST_CALLS = 1000
+WARM_UP_RUNS = 3 + LOOPS
+LONG_RUNS = {Way.HOT: 2, Way.COLD: 1, Way.LOOPED: LOOPS}
+"""How often something that is long runs in a sample."""
+SHORT_SECONDS = 2 * (SAMPLE_NS + SETTLING_NS) / 1e9
+"""Seconds that a sample of something short takes at most."""
+
+
+class Runner:
+    """A candidate that is ready to be timed, and the `ColdInputs` that it is timed on."""
+
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        looped: Callable[..., Any] | None,
+        inputs: ColdInputs,
+        x64: bool,
+    ) -> None:
+        self.call = call
+        self.looped = looped
+        self.inputs = inputs
+        self.x64 = x64
+        self.calls = 1
+        self.wait: Callable[[Any], Any] = wait_for
+
+    def begin(self) -> None:
+        """Runs the candidate for the first time."""
+        result = wait_for(self.call(*self.inputs.first))
+        if isinstance(result, jax.Array):
+            self.wait = methodcaller("block_until_ready")  # jax.block_until_ready takes longer
+
+    def warm_up(self) -> None:
+        """Runs the candidate a few times, and finds how many calls make a sample."""
+        if self.looped is not None:
+            wait_for(self.looped(*self.inputs.first))
+        shortest = min(self._timed([self.inputs.first]).wall for _ in range(WARM_UP_RUNS - LOOPS))
+        self.calls = max(1, min(MOST_CALLS, round(SAMPLE_NS / shortest)))
+
+    def hot(self) -> Sample:
+        """Times calls on the first inputs, after others that wake threads and fill caches."""
+        settle(lambda: self.wait(self.call(*self.inputs.first)))
+        return self._timed([self.inputs.first] * self.calls)
+
+    def cold(self) -> Sample:
+        """Times calls, each on the inputs that were used longest ago."""
+        return self._timed([self.inputs.next() for _ in range(self.calls)])
+
+    def loop(self) -> Sample:
+        """Times one call that runs `LOOPS` times."""
+        assert self.looped is not None
+        timed = _timed(self.looped, wait_for, [self.inputs.first])
+        return Sample(timed.wall / LOOPS, timed.cpu / LOOPS)
+
+    def _timed(self, arguments: Sequence[list[Any]]) -> Sample:
+        return _timed(self.call, self.wait, arguments)
+
+
+def settle(call: Callable[[], object]) -> None:
+    """Calls until a call finds what the others leave: `SETTLING_CALLS` times, or once if that
+    is long."""
+    end = time.perf_counter_ns() + SETTLING_NS
+    for _ in range(SETTLING_CALLS):
+        call()
+        if time.perf_counter_ns() >= end:
+            break
+
+
+def wait_for(result: Any) -> Any:
+    """Returns when every array of a result is there."""
+    return jax.block_until_ready(result)  # type: ignore[no-untyped-call]  # jax's
+
+
+def sample(runner: Runner, way: Way) -> Sample:
+    """Times a runner in one `Way`."""
+    if way is Way.COLD:
+        return runner.cold()
+    return runner.loop() if way is Way.LOOPED else runner.hot()
+
+
+def _timed(
+    call: Callable[..., Any], wait: Callable[[Any], Any], arguments: Sequence[list[Any]]
+) -> Sample:
+    cpu, wall = cpu_ns(), time.perf_counter_ns()
+    for inputs in arguments:
+        wait(call(*inputs))
+    wall, cpu = time.perf_counter_ns() - wall, cpu_ns() - cpu
+    return Sample(wall / len(arguments), cpu / len(arguments))

@@ -1,0 +1,311 @@
+"""The answer for each program of one `optimize` call: looked up in the results store, or else
+generated, raced and stored."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from types import TracebackType
+
+import jax
+import jax.numpy as jnp
+import msgspec
+from anyio import to_thread
+
+from ..capture.jax_types import Leaf, PyTree
+from ..capture.names import title
+from ..codegen.native import llvm_library
+from ..equivalence.floats import FloatEvidence
+from ..measure import ArrayType, Executor, Failure, JaxExecutor
+from ..pool import usable_cores
+from ..tensor.files import from_json, to_json
+from ..tensor.text import write
+from .array_types import array_types
+from .candidates.generation import CandidateQuestion, CandidateSet, CandidateSource
+from .candidates.generation_process import GenerationProcess, generation_process
+from .candidates.gpu_kernels import describe_missing_kernels
+from .candidates.jax_source import merged
+from .device_kind import described_gpu, device_kind
+from .effort import BUDGETS, Effort
+from .handback.loadable import refusal
+from .handback.optimized import Optimized
+from .jax_settings import JaxSettings
+from .outcomes.answer import Answer, Key, Packing, Timings, canonical_digest
+from .outcomes.report import WHOLE, Found, Tell, WholeFunctionResult, times_by_mode
+from .outcomes.results import Results
+from .outcomes.roofline import work
+from .race.as_called import LONGEST, AsCalledRace, AsCalledTimes
+from .race.selection import RACE_RERUNS, Selection
+from .race.selector import Selector
+from .race.whole_function import (
+    WholeRace,
+    called_answer,
+    called_key,
+    describe_slower_as_called,
+    whole_key,
+)
+from .trace.pieces import Subject
+from .trace.splice import Packed, Replacement
+from .trace.traced import CutFunction
+
+PLAIN = "plain JAX"
+"""Among the settings of a question where machine code of ours is no answer."""
+
+
+@dataclass
+class AnswerFinder:
+    """Answers for one program after the other; an executor is started only to time something.
+
+    What was found before with less effort is searched again.
+    """
+
+    effort: Effort
+    platform: str
+    seed: int
+    strict: bool
+    kernels: bool
+    """Whether machine code of ours may be the answer."""
+    store: Results
+    executor: Executor | None
+    tell: Tell
+    settings: JaxSettings
+    """Under which the answers will run."""
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    async def __aenter__(self) -> AnswerFinder:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    async def answer(self, subject: Subject) -> Found:
+        """Raises OptimizeError where the program itself does not run."""
+        if lack := self._lack():
+            self.tell(describe_missing_kernels(lack))
+        key, program = await to_thread.run_sync(self._key, subject), subject.program
+        earlier = await to_thread.run_sync(self.store.find, key)
+        if earlier is not None and Effort(earlier.effort).rank >= self.effort.rank:
+            why = await to_thread.run_sync(refusal, earlier)
+            if not why:
+                self.tell(f"{program.name}: found before")
+                await self._named(earlier, program.name)
+                return Found.before(earlier, program.name)
+            self.tell(f"{program.name}: what was found before does not run here: {why}")
+        budget = BUDGETS[self.effort]
+        question = await to_thread.run_sync(self._question, subject)
+        self.tell(f"{program.name}: rewriting")
+        async with generation_process(self.tell) as process:
+            executor, tried = await self._begun(process, question)
+            count = len(tried.contenders)
+            self.tell(f"{program.name}: {count} way{'s' * (count != 1)} to write it")
+            selector = Selector(
+                executor, program, budget, self.seed, self.strict, self.tell, self.settings, process
+            )
+            selection = await selector.select(tried.contenders)
+        answer = await to_thread.run_sync(self._answered, key, program.name, selection)
+        answer = answer.also(*earlier.names) if earlier is not None else answer
+        if not selection.in_doubt:
+            await to_thread.run_sync(self.store.keep, answer)
+        return Found(answer, False, selection.tried, selection.in_doubt)
+
+    async def whole(
+        self,
+        cut: CutFunction,
+        examples: Sequence[Leaf],
+        faster: Mapping[Subject, Answer],
+        loaded: Mapping[Subject, Replacement | Packed],
+    ) -> WholeFunctionResult | str:
+        """What a function of several pieces gains by what is faster in it; or why that is open."""
+        name = title(cut.function, None)
+        any_key = next(iter(faster.values())).key
+        key = await to_thread.run_sync(whole_key, any_key, cut, faster)
+        earlier = await to_thread.run_sync(self.store.find, key)
+        if earlier is not None and Effort(earlier.effort).rank >= self.effort.rank:
+            await self._named(earlier, f"{name}{WHOLE}")
+            return WholeFunctionResult.before(earlier, name)
+        self.tell(f"{name}: racing the function as a whole")
+        executor = await self._ready()
+        race = WholeRace(
+            executor, self.effort, BUDGETS[self.effort], self.seed, examples, self.tell
+        )
+        answer = await race.answer(key, cut, faster, loaded)
+        if isinstance(answer, Failure):
+            return f"{name} is left as it is, as it could not be timed as a whole: {answer}"
+        if not race.in_doubt:
+            await to_thread.run_sync(self.store.keep, answer)
+        return WholeFunctionResult(answer, remembered=False, in_doubt=race.in_doubt)
+
+    async def lost_as_called(
+        self,
+        call: AsCalledRace,
+        optimized: Optimized[..., PyTree],
+        cut: CutFunction,
+        faster: Mapping[Subject, Answer],
+    ) -> str:
+        """Why what was made is not faster where it is called, if it is not.
+
+        Asked once, after something was timed, where the way through Python counts.
+        """
+        if any(piece.jaxpr.effects for piece in cut.pieces):
+            return ""  # each call of the thousand would be heard
+        any_answer = next(iter(faster.values()))
+        key = await to_thread.run_sync(called_key, any_answer.key, cut, faster)
+        earlier = await to_thread.run_sync(self.store.find, key)
+        if earlier is None:
+            short = any_answer.timings.original < LONGEST and call.possible
+            real = self.executor is None or not self.executor.virtual
+            if not (short and real):
+                return ""
+            self.tell(f"{title(cut.function, None)}: calling it here")
+            called = await self._called(call, optimized)
+            earlier = called_answer(key, cut, called, self.effort)
+            if not called.in_doubt:
+                await to_thread.run_sync(self.store.keep, earlier)
+        return (
+            "" if earlier.faster else describe_slower_as_called(title(cut.function, None), earlier)
+        )
+
+    async def _called(self, call: AsCalledRace, optimized: Optimized[..., PyTree]) -> AsCalledTimes:
+        """Again where noise hides which one is faster."""
+        called = await to_thread.run_sync(call.race, optimized)
+        for _ in range(RACE_RERUNS):
+            if not called.in_doubt:
+                break
+            self.tell("noise hides which one is faster where it is called; calling it again")
+            called = await to_thread.run_sync(call.race, optimized)
+        return called
+
+    async def _named(self, answer: Answer, name: str) -> None:
+        """Keeps that an answer goes by this name too."""
+        if name not in answer.names:
+            await to_thread.run_sync(self.store.name, answer.key, name)
+
+    async def _begun(
+        self, process: GenerationProcess, question: CandidateQuestion
+    ) -> tuple[Executor, CandidateSet]:
+        """The executor starts while the program is rewritten."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                executor = group.create_task(self._ready())
+                tried = group.create_task(process.contest(question))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return executor.result(), tried.result()
+
+    async def _ready(self) -> Executor:
+        if self.executor is None:
+            self.executor = await self._stack.enter_async_context(JaxExecutor(self.platform))
+        return self.executor
+
+    def _key(self, subject: Subject) -> Key:
+        return Key(
+            canonical_digest(subject.program),
+            tuple(str(array_type) for array_type in array_types(subject.program)),
+            device_kind(self.platform),
+            jax.__version__,
+            version("jaxlib"),
+            self.strict,
+            subject.constant,
+            (*self.settings.described(), *(() if self._has_kernels else (PLAIN,))),
+        )
+
+    @property
+    def _has_kernels(self) -> bool:
+        """Where none can be made, what is asked for is plain JAX, and is remembered as that."""
+        return self.kernels and not self._lack()
+
+    def _lack(self) -> str:
+        """Why none can be made that were asked for; nothing where they can."""
+        return llvm_library.missing_llvm_reason() if self.kernels and self.platform == "cpu" else ""
+
+    def _question(self, subject: Subject) -> CandidateQuestion:
+        program, budget = to_json(subject.program), BUDGETS[self.effort]
+        threads = usable_cores() if self._has_kernels and self.platform == "cpu" else 0
+        gpu = described_gpu() if self._has_kernels and self.platform == "cuda" else ""
+        return CandidateQuestion(
+            program, budget, self.seed, self.strict, subject.constant, threads, gpu
+        )
+
+    def _answered(self, key: Key, name: str, selection: Selection) -> Answer:
+        winner, original = selection.winner, selection.original
+        packing = _packing(winner)
+        original_error, answer_error = _largest_errors(selection.floats)
+        return Answer(
+            key,
+            name,
+            selection.otherwise.function,
+            merged(selection.otherwise.source, winner.source) if packing else winner.source,
+            _verdict(winner, selection.floats),
+            Timings(
+                selection.seconds(original),
+                selection.seconds(selection.plain),
+                selection.seconds(winner),
+                1 + (selection.final.race.noise() or 0.0),
+            ),
+            winner is not original,
+            self.effort.value,
+            msgspec.structs.replace(
+                work(from_json(winner.program)),
+                original_error_ulp=original_error,
+                answer_error_ulp=answer_error,
+                newly_defined=None if selection.floats is None else selection.floats.newly_defined,
+                packed_bytes=_packed_bytes(winner),
+                program=write(from_json(winner.program)),
+                timed_on=str(selection.inputs),
+                ways=times_by_mode(selection.final.race, selection.place),
+                tried=selection.tried,
+                speedup=selection.speedup(original),
+                speedup_over_plain=selection.speedup(selection.plain),
+            ),
+            packing=packing,
+        )
+
+
+def _packing(winner: CandidateSource) -> Packing | None:
+    before = winner.beforehand
+    if before is None:
+        return None
+    return Packing(before.positions, before.function, winner.function)
+
+
+def _packed_bytes(winner: CandidateSource) -> int | None:
+    """The memory of what the winner makes beforehand; `None` where it makes nothing."""
+    if winner.beforehand is None:
+        return None
+    return sum(map(_bytes, winner.beforehand.types))
+
+
+def _bytes(array: ArrayType) -> int:
+    return math.prod(array.shape) * int(jnp.dtype(array.dtype).itemsize)
+
+
+def _verdict(winner: CandidateSource, floats: FloatEvidence | None) -> tuple[str, ...]:
+    lines = list(winner.verdict) or ["the original's own operations"]
+    if winner.watched:
+        lines.append("  watched: where not all that it gives is finite, the original is computed")
+    if floats is not None:
+        lines.append(f"  c floats, on the device: {floats}")
+    return tuple(lines)
+
+
+def _largest_errors(floats: FloatEvidence | None) -> tuple[float | None, float | None]:
+    """The largest errors of the original and of the candidate on the device, in ulp.
+
+    Only distributions that the candidate passed count: on others the original's error is high too.
+    """
+    if floats is None:
+        return None, None
+    passed = [trial for trial in floats.trials if trial.status == "passed"]
+    return (
+        max(trial.original_error for trial in passed),
+        max(trial.candidate_error for trial in passed),
+    )

@@ -1,0 +1,15 @@
+"""The array types of a program's inputs, as an executor takes them."""
+
+from __future__ import annotations
+
+from ..measure import ArrayType
+from ..tensor import Program
+from ..tensor.types import ARRAY_NAMES
+
+
+def array_types(program: Program) -> tuple[ArrayType, ...]:
+    """The types of a program's inputs, for an executor."""
+    return tuple(
+        ArrayType(ARRAY_NAMES[term.dtype], tuple(int(str(size)) for size in term.shape))
+        for term in program.inputs
+    )

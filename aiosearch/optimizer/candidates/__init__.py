@@ -1,0 +1,1 @@
+"""Candidates: the sources, in JAX or as kernels, that could run in the place of a program."""

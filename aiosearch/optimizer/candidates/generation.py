@@ -1,0 +1,332 @@
+"""Generation of candidates: from a program to the sources that are worth a race."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...codegen.native.errors import NativeError
+from ...codegen.native.machine import host
+from ...codegen.pallas.errors import CannotPrint
+from ...codegen.schedule.plans import best_plans
+from ...devices import default_device, device
+from ...equivalence import verify
+from ...measure import ArrayType
+from ...superoptimizer.compose.composer import Composer
+from ...tensor import Program
+from ...tensor.analysis.integer_overflow import may_overflow
+from ...tensor.files import from_json, to_json
+from ..algebra import improve
+from ..array_types import array_types
+from ..effort import Budget
+from .cpu_kernels import CpuKernels
+from .gpu_kernels import GpuKernels, describe_missing_kernels
+from .jax_source import emit, emit_pack, merged, names
+from .schedule_point import KernelSource, KernelSpace, SchedulePoint
+from .spellings import Spelling, spellings
+from .weight_packing import PackedProgram, merge_weights, packings
+
+REWRITES_AS_KERNELS = 3
+"""So many of the programs that rules make are run as kernels."""
+COMPOSED_PROGRAMS = 2
+"""Programs that the superoptimizer may add to those of the algebra."""
+
+
+class CandidateQuestion(Struct, frozen=True):
+    """What is asked of the process that rewrites."""
+
+    program: bytes
+    budget: Budget
+    seed: int
+    strict: bool
+    constant: tuple[int, ...] = ()
+    """The inputs that stay the same from call to call."""
+    threads: int = 0
+    """Of a processor for which kernels are to be made; 0 for none."""
+    gpu: str = ""
+    """The device for which kernels are to be made, if it is one that is described."""
+
+
+class Prepacking(Struct, frozen=True):
+    """What a source makes once of some inputs; a call takes the others, and then that."""
+
+    positions: tuple[int, ...]
+    function: str
+    """Makes it of those inputs, as a tuple."""
+    types: tuple[ArrayType, ...]
+    """Of the arrays in the tuple."""
+
+
+class CandidateSource(Struct, frozen=True):
+    """One way to write a program down."""
+
+    how: str
+    """What was done to the original, in words."""
+    form: int
+    """Which rewritten program it is; 0 is the original."""
+    program: bytes
+    source: str
+    function: str
+    verdict: tuple[str, ...]
+    """What is known of the program and how; of the original, nothing need be."""
+    beforehand: Prepacking | None = None
+    place: SchedulePoint | None = None
+    """Where it lies among all ways to run it as kernels of ours; nothing where it is JAX."""
+    watched: bool = False
+    """Whether it computes the original where what it gives is not finite."""
+
+    @property
+    def kernels(self) -> bool:
+        """Whether it is code of ours rather than JAX."""
+        return self.place is not None
+
+
+class CandidateSet(Struct, frozen=True, tag=True):
+    """All that is to be tried, the original as it is first; and what was left out as unproven."""
+
+    contenders: tuple[CandidateSource, ...]
+    refused: tuple[str, ...]
+
+
+class CandidateGenerator:
+    """One question, and what stays known of it: all the kernels that could be made."""
+
+    def __init__(self, question: CandidateQuestion, tell: Callable[[str], None]) -> None:
+        self._question = question
+        self._tell = tell
+        self._forms = _VerifiedRewrites(question, tell)
+
+    def contest(self) -> CandidateSet:
+        """Rewrites a program, verifies what comes out, and writes each down in several ways.
+
+        Where inputs stay the same, as many ways again make something of them beforehand.
+        """
+        forms, question = self._forms, self._question
+        rewrites = forms.accepted(chain(forms.improved(), forms.composed()))
+        ways = [list(_ways(form)) for form in rewrites]
+        chosen = _by_turns(ways, question.budget.contenders)
+        if question.constant:
+            rewrites = forms.accepted(forms.improved(question.constant))
+            rewrites = [*rewrites, *forms.accepted(forms.prepared(rewrites))[1:]]
+            ways = [list(_packed_ways(form, question.constant)) for form in rewrites]
+            chosen += _by_turns(ways, question.budget.contenders)
+        if question.threads or question.gpu:
+            try:
+                chosen += forms.kernels(rewrites)
+            except NativeError as error:  # as where LLVM is not there
+                self._tell(describe_missing_kernels(error))
+        return CandidateSet(tuple(chosen), tuple(forms.refused))
+
+    def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
+        """The kernels that differ in one choice from some that were given."""
+        _, kernels = self._forms.lowered[place.form]
+        return [replace(neighbour, form=place.form) for neighbour in kernels.beside(place)]
+
+    def contender(self, place: SchedulePoint) -> CandidateSource:
+        """A contender of these kernels; raises AiosearchError where there are none."""
+        return self._forms.contender(place)
+
+
+def generate_candidates(question: CandidateQuestion, tell: Callable[[str], None]) -> CandidateSet:
+    """What can be tried, for whoever wants nothing further."""
+    return CandidateGenerator(question, tell).contest()
+
+
+@dataclass(frozen=True)
+class _VerifiedRewrite:
+    """A program that is known to compute what the original does."""
+
+    program: Program
+    number: int
+    verdict: tuple[str, ...]
+
+    @property
+    def how(self) -> str:
+        return f"rewritten {self.number}" if self.number else "as it is"
+
+
+class _VerifiedRewrites:
+    """Rewritten programs, each verified once."""
+
+    def __init__(self, question: CandidateQuestion, tell: Callable[[str], None]) -> None:
+        self._question = question
+        self._tell = tell
+        self._original = from_json(question.program)
+        self._known: dict[Program, _VerifiedRewrite | None] = {
+            self._original: _VerifiedRewrite(self._original, 0, ())
+        }
+        self._wraps = may_overflow(self._original)
+        self.refused: list[str] = []
+        self.lowered: list[tuple[_VerifiedRewrite, KernelSpace]] = []
+        """The forms that can be run as kernels, with all ways to do it."""
+
+    def improved(self, constant: tuple[int, ...] = ()) -> Iterator[Program]:
+        budget = self._question.budget
+        yield from improve(
+            self._original, constant=constant, seconds=budget.search_seconds, most=budget.forms
+        )
+
+    def composed(self) -> Iterator[Program]:
+        """What fused kernels compute that the superoptimizer finds, as plain operators."""
+        yield from self._composer().unfused(self._original, COMPOSED_PROGRAMS)
+
+    def _fused(self) -> Iterator[Program]:
+        fused = self._composer().fused(self._original)
+        if fused is not None:
+            yield fused
+
+    def _composer(self) -> Composer:
+        return Composer(default_device(), self._question.budget.search_seconds / 2)
+
+    def kernels(self, forms: Sequence[_VerifiedRewrite]) -> list[CandidateSource]:
+        """The best of these, and what the superoptimizer fuses of the original, as machine code.
+
+        Those that should be fastest are chosen, one of each form among them; and of what forms have
+        alike, one alone, as long as there is anything else.
+        """
+        most = self._question.budget.kernels
+        rewrites = [*forms[:REWRITES_AS_KERNELS], *self.accepted(self._fused())]
+        self.lowered = [(form, self._kernels(form.program)) for form in dict.fromkeys(rewrites)]
+        ways = [
+            [replace(place, form=at) for place in kernels.first(most)]
+            for at, (_, kernels) in enumerate(self.lowered)
+        ]
+        sources = []
+        for place in varied(ways, most):
+            try:
+                sources.append(self.contender(place))
+            except CannotPrint as error:  # a tiling may have no text where another one has
+                self._tell(describe_missing_kernels(error))
+        return sources
+
+    def contender(self, place: SchedulePoint) -> CandidateSource:
+        form, kernels = self.lowered[place.form]
+        return _with_kernels(form, kernels.source(place), place)
+
+    def _kernels(self, program: Program) -> KernelSpace:
+        asked = self._question
+        if asked.gpu:
+            return GpuKernels(program, device(asked.gpu), self._tell)
+        return CpuKernels(program, host(), asked.threads, asked.constant)
+
+    def prepared(self, forms: Iterable[_VerifiedRewrite]) -> Iterator[Program]:
+        for form in forms:
+            yield from merge_weights(form.program, self._question.constant)
+
+    def accepted(self, programs: Iterable[Program]) -> list[_VerifiedRewrite]:
+        """The original first, then those of these that are verified.
+
+        None that computes with whole numbers, nor of an original that does: what is verified is
+        only so where they find room.
+        """
+        rewritten = (
+            () if self._wraps else (program for program in programs if not may_overflow(program))
+        )
+        forms = [self._verified(program) for program in [self._original, *rewritten]]
+        return list(dict.fromkeys(form for form in forms if form is not None))
+
+    def _verified(self, program: Program) -> _VerifiedRewrite | None:
+        if program not in self._known:
+            self._known[program] = self._judged(program)
+        return self._known[program]
+
+    def _judged(self, program: Program) -> _VerifiedRewrite | None:
+        asked = self._question
+        verdict = verify(
+            self._original, program, seed=asked.seed, strict=asked.strict, floats=False
+        )
+        if not verdict.status.accepted:
+            self.refused.append(f"{verdict.status}: {verdict.reason}")
+            self._tell(f"a rewrite is left out: {self.refused[-1]}")
+            return None
+        number = sum(form is not None for form in self._known.values())
+        rewrite = _VerifiedRewrite(program, number, tuple(verdict.summary()))
+        self._tell(f"{rewrite.how}: {rewrite.verdict[0]}")
+        return rewrite
+
+
+def varied(ways: Sequence[Sequence[SchedulePoint]], most: int) -> list[SchedulePoint]:
+    """The first of each form, then the best others, those last that another form has as well.
+
+    What is chosen alike in modules that should take as long is taken to be alike.
+    """
+    firsts = [points[0] for points in ways if points]
+    first_forms: dict[tuple[object, ...], int] = {}
+    new: list[SchedulePoint] = []
+    again: list[SchedulePoint] = []
+    for point in [*firsts, *best_plans(ways, sum(map(len, ways)))]:
+        form = first_forms.setdefault(
+            (point.module, point.parting, point.points, point.seconds), point.form
+        )
+        (new if form == point.form or point in firsts else again).append(point)
+    chosen = list(dict.fromkeys([*new, *again]))[:most]
+    return sorted(chosen, key=lambda point: point.seconds)
+
+
+def _ways(form: _VerifiedRewrite) -> Iterator[CandidateSource]:
+    """The program in each spelling; of the original, as it is comes first."""
+    packed = to_json(form.program)
+    function, _ = names(form.program)
+    for spelling, source in _spelled(form.program, form.number == 0):
+        how = _describe_unproven(form.how, spelling)
+        yield CandidateSource(how, form.number, packed, source, function, form.verdict)
+
+
+def _packed_ways(form: _VerifiedRewrite, constant: tuple[int, ...]) -> Iterator[CandidateSource]:
+    """The program parted in each way, what is left for a call in each spelling."""
+    for parted in packings(form.program, constant):
+        beforehand = _beforehand(parted)
+        function, _ = names(parted.run)
+        pack = emit_pack(parted.pack)
+        for spelling, source in _spelled(parted.run, False):
+            how = _describe_unproven(f"{form.how}; {parted.how}", spelling)
+            yield CandidateSource(
+                how, form.number, to_json(parted.run), merged(pack, source), function, form.verdict,
+                beforehand,
+            )  # fmt: skip
+
+
+def _with_kernels(
+    form: _VerifiedRewrite, kernel: KernelSource, place: SchedulePoint
+) -> CandidateSource:
+    before = Prepacking(kernel.positions, kernel.pack, kernel.types) if kernel.positions else None
+    return CandidateSource(
+        f"{form.how}; {kernel.how}", form.number, to_json(form.program), kernel.source,
+        kernel.function, form.verdict, before, place,
+    )  # fmt: skip
+
+
+def _beforehand(packing: PackedProgram) -> Prepacking:
+    types = array_types(packing.run)[-len(packing.pack.outputs) :]
+    return Prepacking(packing.positions, names(packing.pack)[0], types)
+
+
+def _spelled(program: Program, plain_first: bool) -> Iterator[tuple[Spelling, str]]:
+    """Each text once."""
+    order = list(spellings(program))
+    if plain_first:
+        order.sort(key=lambda spelling: spelling != Spelling())
+    seen: set[str] = set()
+    for spelling in order:
+        source = emit(program, spelling)
+        if source not in seen:
+            seen.add(source)
+            yield spelling, source
+
+
+def _describe_unproven(how: str, spelling: Spelling) -> str:
+    return how if spelling == Spelling() else f"{how}; {spelling}"
+
+
+def _by_turns(ways: list[list[CandidateSource]], most: int) -> list[CandidateSource]:
+    """The first of each, then the second of each, as far as there is room; sources once."""
+    chosen: dict[str, CandidateSource] = {}
+    for turn in range(max(map(len, ways), default=0)):
+        for way in ways:
+            if turn < len(way) and len(chosen) < most:
+                chosen.setdefault(way[turn].source, way[turn])
+    return list(chosen.values())

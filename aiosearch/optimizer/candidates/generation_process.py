@@ -1,0 +1,166 @@
+"""The process that generates candidates, so that the host's event loop does not wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ...processes.frames import enter_child
+from ..errors import OptimizeError
+from ..outcomes.report import Tell
+from ..worker_process import (
+    RequestFailed,
+    WorkerGone,
+    WorkerProcess,
+    serve_requests,
+    worker_process,
+)
+from .generation import CandidateGenerator, CandidateQuestion, CandidateSet, CandidateSource
+from .schedule_point import SchedulePoint
+
+
+class GenerationProgress(Struct, frozen=True, tag=True):
+    """How it is going."""
+
+    text: str
+
+
+class GenerateRequest(Struct, frozen=True, tag=True):
+    """Begins: what can be tried?"""
+
+    question: CandidateQuestion
+
+
+class NeighboursRequest(Struct, frozen=True, tag=True):
+    """What else lies near a place?"""
+
+    place: SchedulePoint
+
+
+class SourceRequest(Struct, frozen=True, tag=True):
+    """What runs it?"""
+
+    place: SchedulePoint
+
+
+class NeighboursReply(Struct, frozen=True, tag=True):
+    places: tuple[SchedulePoint, ...]
+
+
+class SourceReply(Struct, frozen=True, tag=True):
+    contender: CandidateSource
+
+
+Request: TypeAlias = GenerateRequest | NeighboursRequest | SourceRequest
+Message: TypeAlias = (
+    GenerationProgress | RequestFailed | CandidateSet | NeighboursReply | SourceReply
+)
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_request: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+_decode_message: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+class GenerationProcess:
+    """The process, from outside: asked one thing after the other, the contest first.
+
+    Every method raises OptimizeError where there is no answer. A process that dies has one
+    successor, and after that there are no answers.
+    """
+
+    def __init__(self, process: WorkerProcess, tell: Tell) -> None:
+        self._process, self._tell = process, tell
+        self._contest: GenerateRequest | None = None
+        self._succeeded = False
+
+    async def contest(self, question: CandidateQuestion) -> CandidateSet:
+        """All that is to be tried at first."""
+        contest = GenerateRequest(question)
+        reply = await self._asked(contest)
+        assert isinstance(reply, CandidateSet)
+        self._contest = contest
+        return reply
+
+    async def beside(self, place: SchedulePoint) -> tuple[SchedulePoint, ...]:
+        """The kernels that differ in one choice from others."""
+        reply = await self._asked(NeighboursRequest(place))
+        assert isinstance(reply, NeighboursReply)
+        return reply.places
+
+    async def contender(self, place: SchedulePoint) -> CandidateSource:
+        """A contender of these kernels."""
+        reply = await self._asked(SourceRequest(place))
+        assert isinstance(reply, SourceReply)
+        return reply.contender
+
+    async def _asked(self, request: Request) -> Message:
+        try:
+            return await self._said(request, self._tell)
+        except WorkerGone:
+            if self._succeeded:
+                raise
+            self._succeeded = True
+            await self._process.begin()
+            if self._contest is not None:
+                await self._said(self._contest, lambda text: None)
+            return await self._said(request, self._tell)
+
+    async def _said(self, request: Request, tell: Tell) -> Message:
+        self._process.send(_encode(request))
+        while True:
+            match _decode_message.decode(await self._process.hear()):
+                case GenerationProgress(text):
+                    tell(text)
+                case RequestFailed(reason):
+                    raise OptimizeError(reason)
+                case reply:
+                    return reply
+
+
+@asynccontextmanager
+async def generation_process(tell: Tell) -> AsyncIterator[GenerationProcess]:
+    """A process that is gone afterwards."""
+    async with worker_process(__name__, "rewrites it") as process:
+        yield GenerationProcess(process, tell)
+
+
+async def generate_in_process(question: CandidateQuestion, tell: Tell) -> CandidateSet:
+    """What `contest` gives, from a process that is gone afterwards; raises OptimizeError."""
+    async with generation_process(tell) as process:
+        return await process.contest(question)
+
+
+def main() -> None:
+    """Answers questions until the host goes away or kills the process."""
+    channel, _ = enter_child()
+    generators: list[CandidateGenerator] = []
+
+    def answer(payload: bytes) -> bytes:
+        return _encode(_reply(_decode_request.decode(payload), generators, tell))
+
+    def tell(text: str) -> None:
+        channel.send(_encode(GenerationProgress(text)))
+
+    serve_requests(channel, answer)
+
+
+def _reply(request: Request, generators: list[CandidateGenerator], tell: Tell) -> Message:
+    try:
+        match request:
+            case GenerateRequest(question):
+                generators[:] = [CandidateGenerator(question, tell)]
+                return generators[0].contest()
+            case NeighboursRequest(place):
+                return NeighboursReply(tuple(generators[0].beside(place)))
+            case SourceRequest(place):
+                return SourceReply(generators[0].contender(place))
+    except Exception as error:  # a rule may meet what nobody has thought of
+        return RequestFailed(f"it cannot be rewritten: {type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""GPU kernel candidates: the schedules of a program as Pallas kernels, each as a source that
+stands alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from ...codegen.ir import Module
+from ...codegen.lower.lowering import lower
+from ...codegen.pallas import CannotPrint, Parted, Tiling, different, name_of, write
+from ...codegen.passes.kernel_fusion import fuse_kernels
+from ...codegen.schedule.plans import ModulePlan, ModulePlans, best_plans
+from ...devices import Device
+from ...tensor import Program
+from .jax_source import names
+from .schedule_point import KernelSource, SchedulePoint, point_of
+
+_TRIED = 4
+"""Plans of a module that are printed until one can be."""
+
+
+class GpuKernels:
+    """All ways to run one program, with folds in parts where that may be faster.
+
+    Raises TensorError where it cannot be lowered. What cannot be printed is left out, and `tell`
+    hears why.
+    """
+
+    def __init__(
+        self, program: Program, device: Device, tell: Callable[[str], None] = lambda text: None
+    ) -> None:
+        function, _ = names(program)
+        plain = replace(lower(program), name=function)
+        reasons: dict[str, None] = {}
+        modules = dict.fromkeys([fuse_kernels(plain), plain])
+        self._parted = [
+            parted for module in modules if (parted := _parted(module, device, reasons)) is not None
+        ]
+        self._ways = [
+            (at, parting)
+            for at, parted in enumerate(self._parted)
+            for parting in parted.promising
+            if _is_printed(parted.tilings(parting), reasons)
+        ]
+        for reason in reasons:
+            tell(describe_missing_kernels(reason))
+
+    def first(self, most: int) -> list[SchedulePoint]:
+        """At most so many, best predicted first, and the first of each module at any rate."""
+        ways = [
+            [
+                point_of(at, plan, parting)
+                for plan in self._parted[at].tilings(parting).first(most, different)
+            ]
+            for at, parting in self._ways
+        ]
+        return best_plans(ways, most)
+
+    def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
+        """The ways that differ in one choice: in a tiling, or in the parts of a kernel's folds."""
+        at, parting = place.module, place.parting
+        parted = self._parted[at]
+        near = parted.tilings(parting).beside(place.points)
+        return [
+            *(point_of(at, plan, parting) for plan in near),
+            *(
+                point_of(at, plan, new_parting)
+                for new_parting, plan in parted.beside(parting, place.points)
+            ),
+        ]
+
+    def source(self, place: SchedulePoint) -> KernelSource:
+        """What runs it; raises IllegalPointError where there is no such place, or CannotPrint."""
+        plan = self._parted[place.module].tilings(place.parting).at(place.points)
+        text = write(plan.module, plan.schedules)
+        return KernelSource(_how(plan), plan.seconds, text, name_of(plan.module))
+
+
+def gpu_kernel_sources(program: Program, device: Device, most: int) -> list[KernelSource]:
+    """At most so many, best predicted first; raises TensorError where it cannot be lowered."""
+    kernels = GpuKernels(program, device)
+    sources = []
+    for point in kernels.first(most):
+        with suppress(CannotPrint):
+            sources.append(kernels.source(point))
+    return sources
+
+
+def describe_missing_kernels(reason: object) -> str:
+    """How it is told that there are fewer kernels than there could be."""
+    return f"kernels are left out: {reason}"
+
+
+def _parted(module: Module, device: Device, reasons: dict[str, None]) -> Parted | None:
+    """All ways to run a module; where there are none, why not."""
+    try:
+        return Parted(module, device)
+    except CannotPrint as error:
+        reasons[str(error)] = None
+        return None
+
+
+def _is_printed(plans: ModulePlans[Tiling], reasons: dict[str, None]) -> bool:
+    """Whether one of the first plans can be; of others, why not."""
+    refusals = _refusals(plans)
+    reasons.update(dict.fromkeys(refusals))
+    return not refusals
+
+
+def _refusals(plans: ModulePlans[Tiling]) -> list[str]:
+    """Why each of the first plans has no text; nothing where one has."""
+    reasons = []
+    for plan in plans.first(_TRIED, different):
+        try:
+            write(plan.module, plan.schedules)
+        except CannotPrint as error:  # a tiling may have no text where another one has
+            reasons.append(str(error))
+        else:
+            return []
+    return reasons
+
+
+def _how(plan: ModulePlan[Tiling]) -> str:
+    return f"Pallas kernels [{'; '.join(map(str, plan.schedules.values()))}]"

@@ -1,0 +1,1 @@
+"""What `optimize` hands back: a callable, and its source."""

@@ -1,0 +1,265 @@
+"""`Answer` and `Key`: an optimized program, the question that it answers, and the canonical digest
+of a program.
+
+What a program is called by what it computes, whatever its name and its inputs' names.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+import time
+from collections.abc import Sequence
+from functools import cached_property
+
+import msgspec
+from msgspec import Struct
+
+from ...tensor import Program, Term
+from ..candidates.jax_source import renamed, with_parameters
+from .evidence import Evidence
+
+SCHEMA = 10
+"""Goes up when answers that were found before are not to be used any more."""
+
+
+class Key(Struct, frozen=True):
+    """What an answer is an answer to. Only an equal question gets it."""
+
+    program: str
+    """The canonical digest."""
+    types: tuple[str, ...]
+    """Of the inputs, such as `f32[16, 4096]`."""
+    device: str
+    """The kind of device, such as `cpu: AMD EPYC, 2 cores`."""
+    jax: str
+    jaxlib: str
+    strict: bool = False
+    """Whether NaN and infinity had to stay."""
+    constant: tuple[int, ...] = ()
+    """The inputs that stay the same from call to call."""
+    settings: tuple[str, ...] = ()
+    """Those of jax and XLA that are not the usual ones, and that a program depends on."""
+    schema: int = SCHEMA
+
+    @property
+    def inputs(self) -> str:
+        """Their types, in words."""
+        texts = (
+            f"{type_text} constant" if at in self.constant else type_text
+            for at, type_text in enumerate(self.types)
+        )
+        return ", ".join(texts)
+
+    @property
+    def terms(self) -> str:
+        """What was asked for beside the usual, in words: such as plain JAX alone."""
+        return ", ".join([*(["strict"] if self.strict else []), *self.settings])
+
+    @property
+    def digest(self) -> bytes:
+        return hashlib.blake2b(msgspec.msgpack.encode(self), digest_size=16).digest()
+
+
+class Packing(Struct, frozen=True):
+    """Which functions of a source make arrays beforehand, and compute with them."""
+
+    positions: tuple[int, ...]
+    """The inputs that they are made of."""
+    pack: str
+    """Takes those, and gives a tuple of arrays."""
+    run: str
+    """Takes the other inputs, then what was packed."""
+
+
+class Timings(Struct, frozen=True):
+    """Seconds of a call, by medians of interleaved rounds."""
+
+    original: float
+    plain: float
+    """Of the best spelling in plain JAX that was tried."""
+    answer: float
+    noise: float
+    """The ratio that the original reached against itself."""
+
+
+class Answer(Struct, frozen=True, dict=True):
+    """A program's fastest verified source, or its original where nothing faster was found."""
+
+    key: Key
+    name: str
+    function: str
+    """The function in the source that takes all inputs as they are."""
+    source: str
+    """A module's text that stands alone; empty for a function as a whole."""
+    verdict: tuple[str, ...]
+    """What is known of it and how, a line each."""
+    timings: Timings
+    faster: bool
+    """Whether the source is measured faster than the original."""
+    effort: str
+    """How much was spent to find it."""
+    evidence: Evidence = Evidence()
+    """All else that the result states, for JSON."""
+    made: float = msgspec.field(default_factory=time.time)
+    """When, in seconds since 1970."""
+    packing: Packing | None = None
+    """What is faster yet, as long as the constant inputs are the same arrays."""
+    others: tuple[str, ...] = ()
+    """Further functions that asked the same, by name."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names that it goes by, first that of the function that it was found for."""
+        return (self.name, *self.others)
+
+    def also(self, *names: str) -> Answer:
+        """The same, which goes by these names too."""
+        new = [name for name in dict.fromkeys(names) if name not in self.names]
+        return msgspec.structs.replace(self, others=(*self.others, *new)) if new else self
+
+    @cached_property
+    def id(self) -> str:
+        """What a user calls it: the digits of its key's digest."""
+        return self.key.digest.hex()
+
+    @property
+    def speedup(self) -> float:
+        """Over the original as it is, by paired rounds where those are known."""
+        ratio = self.timings.original / self.timings.answer
+        return ratio if self.evidence.speedup is None else self.evidence.speedup
+
+    @property
+    def date(self) -> str:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(self.made))
+
+    @property
+    def file_name(self) -> str:
+        """A module's name that tells answers apart."""
+        return f"{re.sub(r'[^0-9A-Za-z_]', '_', self.name)}_{self.id[:8]}.py"
+
+    @property
+    def known(self) -> str:
+        """How it is verified, in a line; nothing where it is the original."""
+        return self.verdict[0] if self.faster and self.verdict else ""
+
+    def __repr__(self) -> str:
+        """What tells it from others: its text and its facts are pages."""
+        gain = f"{self.speedup:.2f} times as fast" if self.faster else "nothing faster"
+        verification = f"; {self.known}" if self.known else ""
+        return f"<answer {self.id[:8]} for {self.name}: {gain}{verification}>"
+
+    def text(self) -> str:
+        """The source, below comments that say what it is."""
+        return f"{self.comments()}\n\n{self.source.strip()}\n"
+
+    def comments(self) -> str:
+        """What it is, as Python's comments."""
+        head = [
+            f"{self.name}({self.key.inputs}) on {self.key.device}",
+            f"found {self.date} with jax {self.key.jax}, jaxlib {self.key.jaxlib},"
+            f" effort {self.effort}",
+            *([f"also the answer for {', '.join(self.others)}"] if self.others else []),
+            *([f"asked for: {self.key.terms}"] if self.key.terms else []),
+            *self._timed(),
+            *self._used(),
+            *self._needed(),
+            *self.verdict,
+        ]
+        lines = [line for text in head for line in text.splitlines()]
+        return "\n".join(f"# {line}".rstrip() for line in lines)
+
+    def renamed(self, name: str) -> Answer:
+        """The same by another name, which its functions have too, and what they call."""
+        new_names, packing = {self.function: name}, self.packing
+        if packing is not None:
+            new_names |= {packing.pack: f"{name}_pack", packing.run: f"{name}_packed"}
+            packing = Packing(packing.positions, new_names[packing.pack], new_names[packing.run])
+        source = renamed(self.source, new_names, self.function, name)
+        return msgspec.structs.replace(
+            self, name=name, function=name, source=source, packing=packing
+        )
+
+    def with_parameters(self, names: Sequence[str]) -> Answer:
+        """The same, whose functions have these names for what they take."""
+        source, packing = with_parameters(self.source, self.function, names), self.packing
+        if packing is not None:
+            constants = [names[at] for at in packing.positions]
+            arguments = [name for at, name in enumerate(names) if at not in packing.positions]
+            source = with_parameters(source, packing.pack, constants)
+            source = with_parameters(source, packing.run, arguments)
+        return msgspec.structs.replace(self, source=source)
+
+    def _used(self) -> list[str]:
+        """How the functions go together, where something is made beforehand."""
+        packing = self.packing
+        if packing is None:
+            return []
+        names = _parameters(self.source, self.function)
+        constants = ", ".join(names[at] for at in packing.positions)
+        arguments = [name for at, name in enumerate(names) if at not in packing.positions]
+        return [
+            f"as long as {constants} stay the same: packed = {packing.pack}({constants}),"
+            f" which takes {(self.evidence.packed_bytes or 0) / 1e6:.3g} MB",
+            f"then {packing.run}({', '.join([*arguments, '*packed'])}) is the fastest,"
+            f" and {self.function}({', '.join(names)}) otherwise",
+        ]
+
+    def _needed(self) -> list[str]:
+        """What has to be there where machine code is to run."""
+        if "carried(" not in self.source:
+            return []
+        from ...codegen.native.embedded_source import embedded_programs  # needs LLVM's library
+
+        machines = dict.fromkeys(
+            program.machine.name for _, program in embedded_programs(self.source)
+        )
+        return [
+            f"machine code for {' and '.join(machines)}, which `aiosearch explain` shows: it runs",
+            "where aiosearch is installed, on processors that have what that one has, for inputs",
+            "of these shapes and without derivatives, where `optimize` hands back the original",
+        ]
+
+    def _timed(self) -> list[str]:
+        timings = self.timings
+        ways = {
+            "original": timings.original,
+            "best plain JAX": timings.plain,
+            "this": timings.answer,
+        }
+        text = ", ".join(f"{way} {seconds * 1e6:.4g} us" for way, seconds in ways.items())
+        noise = f"{text}; the original against itself {timings.noise:.3g}x"
+        return [noise if self.faster else f"{noise}; nothing faster was found"]
+
+
+def _parameters(source: str, function: str) -> list[str]:
+    """What a function's parameters are called."""
+    definitions = [
+        definition
+        for definition in ast.parse(source).body
+        if isinstance(definition, ast.FunctionDef)
+    ]
+    (meant,) = (definition for definition in definitions if definition.name == function)
+    return [argument.arg for argument in meant.args.args]
+
+
+def canonical_digest(program: Program) -> str:
+    """Gives 32 hexadecimal digits, the same in every process.
+
+    Programs share them when they apply the same operators to inputs of the same types in the same
+    order. What happens to inputs that no output depends on does not matter.
+    """
+    numbers: dict[Term, int] = {}
+    digest = hashlib.blake2b(digest_size=16, person=b"aiosearch-prog")
+    for term in program.inputs:
+        digest.update(f"{term.type}\n".encode())
+        numbers[term] = len(numbers)
+    for term in program.terms():
+        if term not in numbers:
+            operands = [numbers[argument] for argument in term.arguments]
+            line = f"{term.operator.name} {term.type} {term.parameters!r} {operands}\n"
+            digest.update(line.encode())
+            numbers[term] = len(numbers)
+    digest.update(repr([numbers[output] for output in program.outputs]).encode())
+    return digest.hexdigest()

@@ -1,0 +1,229 @@
+"""`Report`: what the optimizer found for each program of a function, as text and as JSON.
+
+A race's times in every way of running: of the original, and of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ...measure import Clock, Race, Way
+from ...measure.ratios import LEAST_GAIN, LOUD
+from .answer import Answer
+from .evidence import ModeTimes, Tried
+
+Tell: TypeAlias = Callable[[str], None]
+"""Hears what is going on, in words."""
+WHOLE = " (whole)"
+CALLED = " (as called)"
+"""Ends the name of an answer that is for a function as a whole."""
+_DOUBT = " for certain, as the machine is too noisy"
+
+
+class Found(Struct, frozen=True):
+    """What was found for one program of the function."""
+
+    answer: Answer
+    remembered: bool
+    """Whether it was found before, and nothing was searched or timed now."""
+    tried: tuple[Tried, ...] = ()
+    in_doubt: bool = False
+    """Whether something seemed faster, and the machine was too noisy to say so. Not remembered."""
+    found_for: str = ""
+    """The function that it was found for, where that has another name."""
+
+    @property
+    def over_plain(self) -> float:
+        """How many times as fast as the best spelling of the original's own operations."""
+        ratio = self.answer.timings.plain / self.answer.timings.answer
+        measured = self.answer.evidence.speedup_over_plain
+        return ratio if measured is None else measured
+
+    @classmethod
+    def before(cls, answer: Answer, name: str) -> Found:
+        """What was found before, with what was tried then; told of the function of this name."""
+        tried = answer.evidence.tried
+        if name == answer.name:
+            return cls(answer, True, tried)
+        other_names = tuple(alias for alias in answer.names if alias != name)
+        renamed = msgspec.structs.replace(answer, name=name, others=other_names)
+        return cls(renamed, True, tried, found_for=answer.name)
+
+    def __str__(self) -> str:
+        answer = self.answer
+        again = _again(self.remembered, self.found_for)
+        text = f"{self._gain()}{again}; {_noise(answer, self.in_doubt)}{self._more_defined()}"
+        return f"{answer.name}: {text}"
+
+    def __repr__(self) -> str:
+        """A line: the source and all that was tried are pages."""
+        return f"<found: {self.verified()}>"
+
+    def verified(self) -> str:
+        """What is said of it, and how it is verified."""
+        return "; ".join(filter(None, (str(self), self.answer.known)))
+
+    def as_part(self, used: bool) -> str:
+        """What is said of it where it is a part of the function."""
+        if self.answer.faster and not used:
+            text = "left as it is; what was found for it alone is not used"
+            return f"in it, {self.answer.name}: {text}"
+        name, _, text = str(self).partition(": ")
+        return f"in it, {name} alone: {text}"
+
+    def _gain(self) -> str:
+        answer = self.answer
+        if not answer.faster:
+            return f"nothing faster was found{_DOUBT if self.in_doubt else ''}"
+        return (
+            f"{answer.speedup:.2f} times as fast as written,"
+            f" {self.over_plain:.2f} times as fast as its best spelling"
+        )
+
+    def _more_defined(self) -> str:
+        """What the usual policy allows and a reader would not expect."""
+        count = self.answer.evidence.newly_defined if self.answer.faster else 0
+        if not count:
+            return ""
+        return (
+            f"; gives numbers at {count:,} element{'s' * (count != 1)} where the original gives"
+            " none: strict=True forbids it"
+        )
+
+
+class WholeFunctionResult(Struct, frozen=True):
+    """What the function as a whole gains by what is faster in it."""
+
+    answer: Answer
+    remembered: bool
+    found_for: str = ""
+    """The function that it was found for, where that has another name."""
+    in_doubt: bool = False
+    """Whether it seemed faster, and the machine was too noisy to say so. Not remembered."""
+
+    @classmethod
+    def before(cls, answer: Answer, name: str) -> WholeFunctionResult:
+        """What was found before, told of the function of this name."""
+        found_for = answer.name.removesuffix(WHOLE)
+        if found_for == name:
+            return cls(answer, remembered=True)
+        whole_name = f"{name}{WHOLE}"
+        other_names = tuple(alias for alias in answer.names if alias != whole_name)
+        renamed = msgspec.structs.replace(answer, name=whole_name, others=other_names)
+        return cls(renamed, remembered=True, found_for=found_for)
+
+    def __str__(self) -> str:
+        answer = self.answer
+        doubt = f"{_DOUBT}," if self.in_doubt else ""
+        text = (
+            f"{answer.speedup:.2f} times as fast as written,"
+            f" with {_parts(len(answer.evidence.kept or ()))} replaced"
+            if answer.faster
+            else f"not faster{doubt} with what is faster alone, so that nothing is replaced"
+        )
+        again = _again(self.remembered, self.found_for)
+        name = answer.name.removesuffix(WHOLE)
+        return f"{name}: {text}{again}; {_noise(answer, self.in_doubt)}"
+
+    def __repr__(self) -> str:
+        """A line, as of what was found for a program."""
+        return f"<whole: {self}>"
+
+
+class Report(Struct, frozen=True):
+    """All programs that a function was cut into, and what was left alone."""
+
+    found: tuple[Found, ...]
+    left_alone: tuple[str, ...]
+    seconds: float
+    whole: WholeFunctionResult | str = ""
+    """Of a function of several pieces with something faster; or why it could not be timed as one,
+    and so is left as it is."""
+
+    @property
+    def faster(self) -> bool:
+        if self.whole:
+            return isinstance(self.whole, WholeFunctionResult) and self.whole.answer.faster
+        return any(outcome.answer.faster for outcome in self.found)
+
+    @property
+    def speedup(self) -> float | None:
+        """Of the function over itself as written; nothing where it is not faster."""
+        if not self.faster:
+            return None
+        if isinstance(self.whole, WholeFunctionResult):
+            return self.whole.answer.speedup
+        return next(outcome.answer.speedup for outcome in self.found if outcome.answer.faster)
+
+    def used(self, outcome: Found) -> bool:
+        """Whether what was found stands in the function."""
+        if isinstance(self.whole, WholeFunctionResult):
+            return self.whole.answer.faster and outcome.answer.id in (
+                self.whole.answer.evidence.kept or ()
+            )
+        return outcome.answer.faster and not self.whole
+
+    def told(self, outcome: Found) -> str:
+        """What is said of one program: as of the function, or as of a part of it."""
+        return outcome.as_part(self.used(outcome)) if self.whole else str(outcome)
+
+    def __str__(self) -> str:
+        lines = [str(self.whole)] if self.whole else []
+        lines += map(self.told, self.found)
+        lines += [] if self.found or self.left_alone else ["nothing in it can be searched"]
+        lines += [f"left alone: {why}" for why in self.left_alone]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        """Its first line, and how many others `str` gives."""
+        first, *further = str(self).splitlines()
+        if self.found and not self.whole:
+            first = self.found[0].verified()
+        suffix = f", and {len(further)} more line{'s' * (len(further) != 1)}" if further else ""
+        return f"<report: {first}{suffix}>"
+
+
+def _again(remembered: bool, found_for: str) -> str:
+    origin = f", for {found_for}" if found_for else ""
+    return f", as found before{origin}" if remembered else ""
+
+
+def _noise(answer: Answer, in_doubt: bool) -> str:
+    """How far the original seemed from itself, and what the answer is worth where that is much."""
+    noise = answer.timings.noise - 1
+    text = f"noise {noise:.1%}"
+    if in_doubt:
+        return f"{text}, and a gain above {LEAST_GAIN:.0%} may be hidden: nothing is remembered"
+    if noise <= LOUD:
+        return text
+    if answer.faster:
+        return f"{text}, which the gain is above"
+    return f"{text}, which hides no gain: by their intervals none is above {LEAST_GAIN:.0%}"
+
+
+def _parts(count: int) -> str:
+    return "1 part" if count == 1 else f"{count} parts"
+
+
+def times_by_mode(race: Race, place: int) -> dict[str, ModeTimes]:
+    """Seconds of a call by medians, for JSON: in each way, and of all threads of the process."""
+    return {way.value: _times(race, place, way) for way in race.ways}
+
+
+def _times(race: Race, place: int, way: Way) -> ModeTimes:
+    original, answer = (race.laps[at].samples[way] for at in (0, place))
+    ratio = race.speedup(place, way=way)
+    assert ratio is not None
+    return ModeTimes(
+        original=original.median(),
+        answer=answer.median(),
+        speedup=ratio.median,
+        low=ratio.low,
+        high=ratio.high,
+        original_cpu=original.median(Clock.CPU),
+        answer_cpu=answer.median(Clock.CPU),
+    )

@@ -1,0 +1,60 @@
+"""The roofline of a program: how near it comes to the arithmetic and bandwidth limits of its
+device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...measure import Ceilings, stored_ceilings
+from ...measure.processor import cpu_kind
+from ...tensor import DType, Program
+from ...tensor.analysis.cost import cost
+from ...tensor.terms import bytes_of
+from .answer import Answer
+from .evidence import Evidence
+
+_MEASURED = {DType.BF16: "bfloat16", DType.F16: "bfloat16", DType.F64: "float64"}
+"""Under which name the operations of a type are measured; all others are float32's.
+
+Those of float64 are not: nothing is known of how near a program with them comes.
+"""
+
+
+def work(program: Program) -> Evidence:
+    """What a program has to compute and to move: it reads and writes everything once at least."""
+    moved = sum(int(str(bytes_of(term.type))) for term in {*program.inputs, *program.outputs})
+    kinds = {_MEASURED.get(term.dtype, "float32") for term in program.inputs}
+    flops = int(str(cost(program).flops))
+    return Evidence(flops=flops, bytes=moved, kinds=tuple(sorted(kinds)))
+
+
+def ceilings_of(answer: Answer) -> Ceilings | None:
+    """What was measured of the device of an answer (`aiosearch doctor --measure`), if it was."""
+    device = answer.key.device
+    return next(
+        (ceilings for ceilings in stored_ceilings() if f"{device},".startswith(_kind(ceilings))),
+        None,
+    )
+
+
+def measured(ceilings: Ceilings, kinds: Iterable[str]) -> bool:
+    """Whether it is known how fast the device computes with all of these types."""
+    return all(kind in ceilings.flops_per_second for kind in kinds)
+
+
+def roofline_fraction(answer: Answer) -> float | None:
+    """The part of what its device can do that an answer reaches; nothing where that is unknown."""
+    ceilings, evidence = ceilings_of(answer), answer.evidence
+    flops, moved, kinds = evidence.flops, evidence.bytes, evidence.kinds or ()
+    if ceilings is None or flops is None or moved is None or not measured(ceilings, kinds):
+        return None
+    speeds = [ceilings.fastest(kind) for kind in kinds]
+    computing = flops / max(speeds) if speeds else 0.0
+    return float(max(moved / ceilings.bytes_per_second, computing) / answer.timings.answer)
+
+
+def _kind(ceilings: Ceilings) -> str:
+    """How the name of the device begins in what is remembered of it."""
+    if ceilings.platform == "cpu":
+        return f"{cpu_kind()},"
+    return f"{ceilings.platform}: {ceilings.device},"

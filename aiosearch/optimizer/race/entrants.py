@@ -1,0 +1,255 @@
+"""The entrants of a race: candidates that compiled and agree with float64 on the device, and why
+others are out.
+
+`Entrants` compiles contenders, has them draw the inputs that `find_benchmark_inputs` finds, and
+runs the third layer of verification on the real thing: what the device gives, against float64
+(`check`, by `referee_process`). Every contender that is out has a note, which ends up in the
+report.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import jax
+from anyio import to_thread
+
+from ...capture.jax_types import Leaf
+from ...equivalence.floats import FloatEvidence
+from ...equivalence.tensorfloat import product_unit
+from ...measure import Cause, Compiled, Executor, Failure
+from ...tensor import Program
+from ...tensor.files import to_json
+from ..candidates.candidate_build import Packer, PrepackedInputs, candidate, packer
+from ..candidates.generation import CandidateSource
+from ..candidates.nan_guard import guard_candidate
+from ..errors import OptimizeError
+from ..jax_settings import JaxSettings, current_settings
+from ..outcomes.report import Tell
+from .benchmark_inputs import BenchmarkInputs, find_benchmark_inputs
+from .referee_process import JudgeRequest, judge_outputs
+from .selection import RaceResult, describe_objection
+
+
+async def check(
+    executor: Executor,
+    program: Program,
+    original: Compiled,
+    candidate: Compiled,
+    inputs: BenchmarkInputs,
+    packer: Packer | None = None,
+    *,
+    seed: int,
+    strict: bool,
+) -> FloatEvidence | Failure:
+    """Runs both on every distribution of inputs; a `Failure` is that of the side that cannot run.
+
+    `packer` makes the inputs that the candidate wants from those of the program.
+    """
+    sides = original, candidate
+
+    async def run(side: int, arrays: Sequence[Leaf]) -> tuple[Leaf, ...] | Failure:
+        if packer is not None and sides[side] is candidate:
+            packed = await packer.packed(arrays)
+            if isinstance(packed, Failure):
+                return packed
+            arrays = packed
+        return await executor.run(sides[side], arrays)
+
+    text = await to_thread.run_sync(to_json, program)
+    unit = product_unit(executor.platform, original.candidate.precision)
+    return await judge_outputs(JudgeRequest(text, dict(inputs.draws), seed, strict, unit), run)
+
+
+MEMORY = (
+    """ (this process may hold it: set XLA_PYTHON_CLIENT_PREALLOCATE=false before it loads jax)"""
+)
+"""Added to a failure for lack of memory where jax has a GPU, most of whose memory it takes when it
+starts."""
+
+
+@dataclass
+class Entrants:
+    """The contenders of one program; the first that enters is the original."""
+
+    executor: Executor
+    program: Program
+    seed: int
+    strict: bool
+    tell: Tell
+    settings: JaxSettings = field(default_factory=current_settings)
+    """The settings of jax under which the winner will run."""
+    compiled: dict[CandidateSource, Compiled] = field(default_factory=dict)
+    """Those that are in, compiled, in the order in which they came."""
+    notes: dict[CandidateSource, str] = field(default_factory=dict)
+    """Why others are out."""
+    overflown: dict[CandidateSource, None] = field(default_factory=dict)
+    """Those of them that are out for nothing but numbers that are not finite; a `dict` keeps their
+    order."""
+    inaccurate: set[CandidateSource] = field(default_factory=set)
+    """Those that are out for what they gave."""
+    original: CandidateSource = field(init=False)
+    inputs: BenchmarkInputs = field(init=False)
+    _makings: PrepackedInputs = field(init=False)
+
+    async def begin(self, contenders: Sequence[CandidateSource]) -> BenchmarkInputs:
+        """Compiles contenders, and has all draw inputs on which the original is finite.
+
+        Raises `OptimizeError` where the original itself cannot be run.
+        """
+        self.original = contenders[0]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for contender in contenders:
+                    group.create_task(self._compile(contender))
+        except BaseExceptionGroup as errors:
+            # One error is enough for a caller, who knows nothing of the group.
+            raise errors.exceptions[0] from None
+        self._require_original(self.original in self.compiled)
+        # They come back in any order, as compilations end: the order of a race must not depend on
+        # that.
+        self.compiled = {
+            contender: self.compiled[contender]
+            for contender in contenders
+            if contender in self.compiled
+        }
+        compiled = self.compiled[self.original]
+        inputs = await find_benchmark_inputs(self.executor, self.program, compiled, self.seed)
+        if isinstance(inputs, Failure):
+            self.fails(self.original, inputs)
+            raise OptimizeError(self._not_running)
+        self.inputs = inputs
+        self._makings = PrepackedInputs(self.executor, self.program, self.settings, self.seed)
+        for contender in list(self.compiled):
+            await self._suit(contender)
+        return inputs
+
+    async def enter(self, contender: CandidateSource) -> bool:
+        """Compiles one contender more; gives whether it compiles, and what it makes beforehand can
+        be made."""
+        return await self._compile(contender) and await self._suit(contender)
+
+    async def race(
+        self,
+        entrants: Sequence[CandidateSource],
+        rounds: int,
+        *,
+        seconds: float | None = None,
+        seed: int = 0,
+    ) -> RaceResult:
+        """Races entrants; whoever fails is out. Raises `OptimizeError` where the original fails."""
+        race = await self.executor.race(
+            [self.compiled[entrant] for entrant in entrants],
+            seed=self.seed + seed,
+            rounds=rounds,
+            seconds=seconds,
+        )
+        for contender, lap in zip(entrants, race.laps, strict=True):
+            if lap.failure is not None:
+                self.fails(contender, lap.failure)
+        if entrants[0] is self.original:
+            self._require_original(race.laps[0].failure is None)
+        return RaceResult(tuple(entrants), race)
+
+    async def agreeing(self, contender: CandidateSource) -> FloatEvidence | None:
+        """The evidence for a contender on the device; `None` where it is out."""
+        self.tell(f"checking {contender.how} on the device")
+        try:
+            floats = await self._checked(contender)
+        except OptimizeError as error:  # the judge's failure, and nobody else's
+            self.is_out(contender, f"not judged: {error}")
+            return None
+        if isinstance(floats, Failure):
+            self.fails(contender, floats)
+            return None
+        if floats.outcome == "agree" and not floats.unseen:
+            return floats
+        # What only overflows may be right where it does not: watched by `guard_candidate` it may
+        # still win.
+        if floats.overflows and not contender.watched:
+            self.overflown[contender] = None
+        else:
+            self.inaccurate.add(contender)
+        self.is_out(contender, describe_objection(floats))
+        return None
+
+    def fit(self, contender: CandidateSource) -> CandidateSource:
+        """The contender, watched where kernels of an equal form have overflown already."""
+        alike = any(
+            overflown.form == contender.form for overflown in self.overflown if overflown.kernels
+        )
+        return guard_candidate(contender, self.program) if alike else contender
+
+    async def instead(self, contender: CandidateSource) -> CandidateSource | None:
+        """The contender, watched and entered, where that is all that it lacks; else `None`."""
+        if contender not in self.overflown:
+            return None
+        watched = guard_candidate(contender, self.program)
+        return watched if watched in self.compiled or await self.enter(watched) else None
+
+    def fails(self, contender: CandidateSource, failure: Failure) -> None:
+        """Takes a contender out for a failure, and says so."""
+        reason = str(failure)
+        if failure.cause is Cause.MEMORY and jax.default_backend() != "cpu":
+            reason += MEMORY
+        self.notes[contender] = reason
+        self.tell(reason)
+
+    def is_out(self, contender: CandidateSource, why: str) -> None:
+        """Takes a contender out for what it gave, and says so."""
+        self.notes[contender] = why
+        self.tell(f"{contender.how} is {why}")
+
+    def note(self, contenders: Iterable[CandidateSource], why: str) -> None:
+        """Notes why these are out, where nothing is noted yet."""
+        for contender in contenders:
+            self.notes.setdefault(contender, why)
+
+    async def _compile(self, contender: CandidateSource) -> bool:
+        """Compiles a contender; gives whether it is in."""
+        compiled = await self.executor.compile(candidate(self.program, contender, self.settings))
+        if isinstance(compiled, Failure):
+            self.fails(contender, compiled)
+            return False
+        self.compiled[contender] = compiled
+        return True
+
+    async def _suit(self, contender: CandidateSource) -> bool:
+        """Sets what a contender runs on: the draws of its inputs, and what it makes of them
+        beforehand."""
+        before = contender.beforehand
+        packed = before.positions if before else ()
+        suited = self.inputs.on(self.compiled[contender], packed)
+        constants = await self._makings.of(contender, self.inputs.draws)
+        if isinstance(constants, Failure):
+            del self.compiled[contender]
+            self.fails(contender, constants)
+            return False
+        prepared = replace(suited.candidate, constants={**suited.candidate.constants, **constants})
+        self.compiled[contender] = replace(suited, candidate=prepared)
+        return True
+
+    def _require_original(self, runs: bool) -> None:
+        if not runs:
+            raise OptimizeError(self._not_running)
+
+    @property
+    def _not_running(self) -> str:
+        return f"the original does not run: {self.notes[self.original]}"
+
+    async def _checked(self, contender: CandidateSource) -> FloatEvidence | Failure:
+        before = await packer(self.executor, self.program, contender, self.settings)
+        if isinstance(before, Failure):
+            return before
+        return await check(
+            self.executor,
+            self.program,
+            self.compiled[self.original],
+            self.compiled[contender],
+            self.inputs,
+            before,
+            seed=self.seed,
+            strict=self.strict,
+        )

@@ -1,0 +1,193 @@
+"""When a race is decided, and what comes of a selection.
+
+Problem: of twenty candidates on a noisy machine, some look faster than the original by chance.
+`decide_race` runs a race again where noise may hide a gain, and whoever wins has to win once more,
+alone, on other inputs (`CONFIRMATION_SEED_OFFSET`), since the best of many is chosen for its luck
+as well.
+
+Example, on a machine where the original against itself reaches 1.02: a median ratio of 1.05 in the
+interval [1.02, 1.08] wins, as it is above the noise and above `LEAST_GAIN` of 3 %; 1.02 in [0.98,
+1.07] may hide a gain, and the race runs again, up to `RACE_RERUNS` times; 0.95 in [0.90, 0.99]
+lost.
+
+`describe_objection` and its neighbours say in words why a contender is not taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ...equivalence.floats import FloatEvidence
+from ...measure import Race
+from ...measure.ratios import interval
+from ..candidates.generation import CandidateSource
+from ..outcomes.evidence import Tried
+from ..outcomes.report import Tell
+from .benchmark_inputs import BenchmarkInputs
+
+RACE_RERUNS = 2
+"""How often a race is run again, where noise may hide what is faster."""
+CONFIRMATION_SEED_OFFSET = 1
+"""Added to the seed of a race that confirms: its inputs are others, at other addresses."""
+
+Racing: TypeAlias = Callable[[], Awaitable[Race]]
+"""Runs a race once more."""
+
+
+async def decide_race(
+    racing: Racing, tell: Tell, counts: Callable[[int], bool] = lambda place: True
+) -> tuple[Race, bool]:
+    """A race, run again where noise may hide what is faster; and whether it ever did.
+
+    Only contenders that `counts` says yes to are looked at, by their places. Where something wins
+    the race is not run again, though others may be hidden, which matters if the winner cannot be
+    taken. Whoever wins was raced until something did, and as the fastest of several: it has to win
+    a race of its own too.
+    """
+    in_doubt = False
+    for left in range(RACE_RERUNS, -1, -1):
+        race = await racing()
+        hidden = any(map(race.hides, filter(counts, range(1, len(race.laps)))))
+        in_doubt |= hidden
+        if not hidden or not left or winners(race, counts):
+            break
+        tell(f"a noise of {race.noise() or 0.0:.0%} hides what may be faster; racing again")
+    return race, in_doubt
+
+
+def winners(race: Race, counts: Callable[[int], bool] = lambda place: True) -> list[int]:
+    """The places of those that beat the first one, the fastest first."""
+    places = [place for place in range(1, len(race.laps)) if counts(place) and race.wins(place)]
+    return sorted(places, key=lambda place: -ratio(race, place))
+
+
+def apparent_winners(race: Race) -> list[int]:
+    """The places of those that would beat the first one on a machine without noise."""
+    return [place for place in range(1, len(race.laps)) if race.seems(place)]
+
+
+def ratio(race: Race, place: int) -> float:
+    """How many times as fast as the first one it is; 0 where it has no times."""
+    speedup = race.speedup(place)
+    return speedup.median if speedup is not None else 0.0
+
+
+@dataclass(frozen=True)
+class RaceResult:
+    """A race, and who ran in it: the original first."""
+
+    entrants: tuple[CandidateSource, ...]
+    race: Race
+
+    @property
+    def plain(self) -> CandidateSource:
+        """The fastest spelling of the original's own operations."""
+        return min((entrant for entrant in self.entrants if is_plain(entrant)), key=self.seconds)
+
+    def seconds(self, contender: CandidateSource) -> float:
+        place = self.entrants.index(contender)
+        return math.inf if self.race.speedup(place) is None else times(self.race, place)[1]
+
+    def speedup(self, contender: CandidateSource, over: CandidateSource) -> float:
+        """How many times as fast as `over` it is, by paired rounds; 0 where one of them has no
+        times."""
+        places = self.entrants.index(contender), self.entrants.index(over)
+        ratio_of_rounds = self.race.speedup(places[0], over=places[1])
+        return 0.0 if ratio_of_rounds is None else ratio_of_rounds.median
+
+    def best(self, most: int, out: Collection[CandidateSource] = ()) -> list[CandidateSource]:
+        """The original, its best spelling, and the `most` others that did best and are not `out`.
+
+        One of them makes nothing beforehand, as calls with other weights need one.
+        """
+        left = [
+            place for place, entrant in enumerate(self.entrants) if place and entrant not in out
+        ]
+        timed = [place for place in left if self.race.speedup(place) is not None]
+        places = sorted(timed, key=lambda place: -ratio(self.race, place))
+        plain = [place for place in places if is_plain(self.entrants[place])][:1]
+        unpacked = [place for place in places if self.entrants[place].beforehand is None][:1]
+        chosen = dict.fromkeys([*places[:most], *unpacked, *plain])
+        return [self.entrants[0], *(self.entrants[place] for place in chosen)]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a `Selector` decides: the winner, which is the original where nothing beat it."""
+
+    winner: CandidateSource
+    last: RaceResult
+    """The race of all that were left."""
+    final: RaceResult
+    """The race that confirmed the winner, against the original and its best spelling alone."""
+    tried: tuple[Tried, ...]
+    inputs: BenchmarkInputs
+    """What the races ran on."""
+    otherwise: CandidateSource
+    """The winner of those that make nothing beforehand."""
+    floats: FloatEvidence | None = None
+    in_doubt: bool = False
+    """Whether something seemed faster, and was not above the noise; then nothing is remembered."""
+
+    @property
+    def original(self) -> CandidateSource:
+        return self.last.entrants[0]
+
+    @property
+    def plain(self) -> CandidateSource:
+        """The fastest of those that do what the original does."""
+        return self.final.plain
+
+    @property
+    def place(self) -> int:
+        """The winner's place in the final race."""
+        return self.final.entrants.index(self.winner)
+
+    def seconds(self, contender: CandidateSource) -> float:
+        """Of one that ran in the final race."""
+        return self.final.seconds(contender)
+
+    def speedup(self, over: CandidateSource) -> float:
+        """How many times as fast as another the winner is, by paired rounds."""
+        return self.final.speedup(self.winner, over)
+
+
+def is_plain(contender: CandidateSource) -> bool:
+    """Whether a contender is a spelling of the original's own operations, when they are called."""
+    return contender.form == 0 and contender.beforehand is None and not contender.kernels
+
+
+def times(race: Race, place: int) -> tuple[float, float, float]:
+    """The median of a contender's times, between the ends of its interval."""
+    samples = race.laps[place].samples[race.deciding]
+    cut, _ = interval(len(samples.wall))
+    ordered = sorted(samples.wall)
+    return ordered[cut], samples.median(), ordered[-1 - cut]
+
+
+def describe_objection(floats: FloatEvidence) -> str:
+    """Why a candidate is not taken that the floats do not speak for."""
+    if floats.outcome == "differ":
+        return f"not as accurate: {floats}"
+    if floats.outcome == "unknown":
+        return f"not to be judged, as no inputs tell: {floats}"
+    unseen = ", ".join(map(str, floats.unseen))
+    return f"not to be judged, as no inputs tell of output {unseen}: {floats}"
+
+
+def describe_slower_modes(race: Race, place: int) -> str:
+    """In which ways of running one that would be faster is slower."""
+    seems = ratio(race, place) > 1
+    slower = [
+        f"{speedup.median:.2f} times {way.told}"
+        for way in race.lost(place)
+        if (speedup := race.speedup(place, way=way)) is not None
+    ]
+    return f"slower in some way: {', '.join(slower)}" if seems and slower else ""
+
+
+def describe_noise(race: Race) -> str:
+    return f"{race.noise() or 0.0:.1%}"

@@ -1,0 +1,255 @@
+"""The choice of a winner: candidates are compiled, raced and checked, in this order.
+
+Checking on the device is dear, and most candidates are slow: so the fastest is checked first, and
+the next one only where it fails. The stages are
+
+- a first race of all, a third of the rounds, where there are more than `Budget.finalists`;
+- `tune_kernels` near its fastest kernels;
+- the last race, and for its winners by turns the check against float64 and a race of confirmation;
+- that again, with what was merely overflown watched (`guard_candidate`), or with the next best,
+  where none of them can be taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from ...equivalence.floats import FloatEvidence
+from ...measure import Executor, Race
+from ...tensor import Program
+from ..candidates.generation import CandidateSource
+from ..effort import Budget
+from ..jax_settings import JaxSettings, current_settings
+from ..outcomes.evidence import Tried
+from ..outcomes.report import Tell
+from .entrants import Entrants
+from .kernel_tuning import KernelMaker, tune_kernels
+from .selection import (
+    CONFIRMATION_SEED_OFFSET,
+    RaceResult,
+    Selection,
+    apparent_winners,
+    decide_race,
+    describe_noise,
+    describe_slower_modes,
+    ratio,
+    times,
+    winners,
+)
+
+
+@dataclass
+class Selector:
+    """Chooses for one program."""
+
+    executor: Executor
+    program: Program
+    budget: Budget
+    seed: int
+    strict: bool
+    tell: Tell
+    settings: JaxSettings = field(default_factory=current_settings)
+    """The settings of jax under which the winner will run."""
+    maker: KernelMaker | None = None
+    """Writes further kernels, beside those among the contenders."""
+    _finals: dict[CandidateSource, RaceResult] = field(default_factory=dict)
+    _sure: dict[CandidateSource, FloatEvidence] = field(default_factory=dict)
+    """What has won once more, and the evidence for it; it need not do so again."""
+    _in_doubt: bool = False
+    _again: set[CandidateSource] = field(default_factory=set)
+    """Those that have been watched, or could not be."""
+    _first: RaceResult | None = None
+    """The race that chose who runs in the last one, where there were too many."""
+    _raced: set[CandidateSource] = field(default_factory=set)
+    """Who has run in a last race."""
+
+    def __post_init__(self) -> None:
+        self._field = Entrants(
+            self.executor, self.program, self.seed, self.strict, self.tell, self.settings
+        )
+
+    async def select(self, contenders: Sequence[CandidateSource]) -> Selection:
+        """Races contenders, the original first; raises `OptimizeError` where the original itself
+        cannot be run."""
+        inputs = await self._field.begin(contenders)
+        count = len(self._field.compiled)
+        self.tell(f"{count} of {len(contenders)} compiled; racing on {inputs}")
+        last = await self._last_race(await self._finalists())
+        winner, floats, otherwise = await self._chosen(last)
+        while (again := await self._watched(last) or self._next_best(winner)) is not None:
+            heat = await self._last_race(again)
+            chosen = await self._chosen(heat)
+            if chosen[0] is not contenders[0]:
+                # The later race has the earlier winner in it: whoever wins there beats both.
+                last, (winner, floats, otherwise) = heat, chosen
+            elif winner is contenders[0]:
+                last = heat
+        self._note_losers()
+        final = self._finals.get(winner, last)
+        tried = self._tried([*contenders, *self._field.compiled], last, winner)
+        in_doubt = winner is contenders[0] and self._in_doubt
+        return Selection(winner, last, final, tried, inputs, otherwise, floats, in_doubt)
+
+    async def _finalists(self) -> list[CandidateSource]:
+        """Those that did best in a first race, where there are too many, and kernels near them."""
+        everyone = list(self._field.compiled)
+        if len(everyone) <= self.budget.finalists + 1:
+            return everyone
+        self._first = first = await self._race(everyone, self.budget.rounds // 3)
+        tuned = (
+            []
+            if self.maker is None
+            else await tune_kernels(self._field, first, self.maker, self.budget)
+        )
+        finalists = [*first.best(self.budget.finalists, self._field.notes), *tuned]
+        self.tell(f"{len(finalists) - 1} beside the original in the last race")
+        return finalists
+
+    async def _chosen(
+        self, last: RaceResult
+    ) -> tuple[CandidateSource, FloatEvidence | None, CandidateSource]:
+        """The winner, the evidence for it, and the winner of those that make nothing beforehand."""
+        winner, floats = await self._winner(last)
+        if winner.beforehand is None:
+            return winner, floats, winner
+        otherwise, _ = await self._winner(last, beforehand=False)
+        return winner, floats, otherwise
+
+    async def _watched(self, last: RaceResult) -> list[CandidateSource] | None:
+        """Who runs once more, as some of them are watched now; `None` where none has to be."""
+        original, *rivals = last.entrants
+        lacking = [
+            contender
+            for contender in rivals
+            if contender in self._field.overflown and contender not in self._again
+        ]
+        self._again.update(lacking)
+        instead = [await self._field.instead(contender) for contender in lacking]
+        watched = [contender for contender in instead if contender is not None]
+        left = [contender for contender in rivals if contender not in self._field.notes]
+        return [original, *left, *watched] if watched else None
+
+    def _next_best(self, winner: CandidateSource) -> list[CandidateSource] | None:
+        """The next that seemed faster, where those that did have all turned out to be wrong; else
+        `None`.
+
+        Others of a wrong form are left out: they compute the same program and are as wrong. The
+        best spelling runs again, for comparison.
+        """
+        first, notes, wrong = self._first, self._field.notes, self._field.inaccurate
+        if first is None or winner is not self._field.original or not wrong:
+            return None
+        seemed = [first.entrants[place] for place in apparent_winners(first.race)]
+        if any(contender in self._raced and contender not in notes for contender in seemed):
+            return None
+        forms = {contender.form for contender in wrong}
+        left = [
+            contender
+            for contender in seemed
+            if contender not in self._raced and contender.form not in forms
+        ]
+        next_best = first.best(self.budget.finalists, set(first.entrants) - set(left))[1:]
+        if not next_best:
+            return None
+        self.tell(f"none of them can be taken: {len(next_best)} more beside the original")
+        plain = [] if first.plain in notes else [first.plain]
+        return list(dict.fromkeys([self._field.original, *next_best, *plain]))
+
+    async def _last_race(self, finalists: Sequence[CandidateSource]) -> RaceResult:
+        """Races the finalists, again where noise may hide something."""
+        self._raced.update(finalists)
+
+        async def racing() -> Race:
+            return (await self._race(finalists, self.budget.rounds)).race
+
+        def counts(place: int) -> bool:
+            return finalists[place] not in self._field.notes
+
+        race, in_doubt = await decide_race(racing, self.tell, counts)
+        self._in_doubt |= in_doubt
+        return RaceResult(tuple(finalists), race)
+
+    async def _race(
+        self, entrants: Sequence[CandidateSource], rounds: int, seed: int = 0
+    ) -> RaceResult:
+        return await self._field.race(entrants, rounds, seconds=self.budget.race_seconds, seed=seed)
+
+    def _note_losers(self) -> None:
+        if self._first is None:
+            return
+        race = self._first.race
+        for place, contender in enumerate(self._first.entrants):
+            if contender not in self._raced and race.speedup(place) is not None:
+                self._field.note([contender], f"{ratio(race, place):.2f} times in the first race")
+
+    async def _winner(
+        self, last: RaceResult, *, beforehand: bool = True
+    ) -> tuple[CandidateSource, FloatEvidence | None]:
+        """The fastest that wins in `last` and alone, and that the device computes accurately."""
+        for place in winners(last.race):
+            contender = last.entrants[place]
+            if contender in self._field.notes:
+                continue
+            if contender.beforehand is not None and not beforehand:
+                continue
+            if contender in self._sure:
+                return contender, self._sure[contender]
+            floats = await self._field.agreeing(contender)
+            # The check comes first: it needs no quiet machine, and what is wrong need not be timed
+            # again.
+            if floats is not None and await self._confirmed(last, contender):
+                self._sure[contender] = floats
+                return contender, floats
+        return last.entrants[0], None
+
+    async def _confirmed(self, last: RaceResult, contender: CandidateSource) -> bool:
+        """Whether it wins once more, on other inputs, without those that it was chosen from.
+
+        By the median of the paired rounds, which is what will be reported, it must not be behind
+        the best spelling either.
+        """
+        alone = dict.fromkeys([last.entrants[0], contender, last.plain])
+        self.tell(f"racing {contender.how} once more, to confirm it")
+        final = await self._race(list(alone), self.budget.rounds, CONFIRMATION_SEED_OFFSET)
+        over_plain = final.speedup(contender, final.plain)
+        if final.race.wins(1) and over_plain >= 1:
+            self._finals[contender] = final
+            return True
+        self._in_doubt |= final.race.hides(1)
+        if final.race.speedup(1) is not None:
+            outcome = f"{ratio(final.race, 1):.2f} times in a race of its own"
+            outcome += f", {over_plain:.2f} times the best spelling" if final.race.wins(1) else ""
+            heard = f"not confirmed: {outcome}, with noise {describe_noise(final.race)}"
+            self._field.is_out(contender, heard)
+        return False
+
+    def _tried(
+        self, contenders: Sequence[CandidateSource], last: RaceResult, winner: CandidateSource
+    ) -> tuple[Tried, ...]:
+        places = {contender: place for place, contender in enumerate(last.entrants)}
+        records = {
+            contender: self._one_tried(contender, places.get(contender), last.race)
+            for contender in contenders
+        }
+        records[winner] = replace(records[winner], won=True)
+        return tuple(records.values())
+
+    def _one_tried(self, contender: CandidateSource, place: int | None, race: Race) -> Tried:
+        note = self._field.notes.get(contender, "")
+        verdict = contender.verdict[0] if contender.verdict else "its own operations"
+        if place is None or race.speedup(place) is None:
+            return Tried(contender.how, None, None, note, verdict)
+        low, middle, high = times(race, place)
+        speedup = ratio(race, place)
+        return Tried(
+            contender.how,
+            middle,
+            speedup,
+            note or describe_slower_modes(race, place),
+            verdict,
+            low,
+            high,
+        )

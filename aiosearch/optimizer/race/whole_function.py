@@ -1,0 +1,245 @@
+"""The race of the whole function: what is faster alone need not be faster in its place.
+
+Example: a function with two programs f and g, both faster alone. Raced are the function as written,
+with both, with f only and with g only; XLA fuses g into what follows it, so that replacing g makes
+that slower, and "only f" wins. The answer keeps the ids of what stands in the function
+(`Evidence.kept`), so that the next process need not race.
+
+Each arrangement is exported as StableHLO (`handback.exported`) and compiled in the executor's
+process, on the arrays that the function was traced with. Cost: a compilation for each of at most 2
++ `MOST_TRIED_ALONE` arrangements, one race and one confirmation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import jax
+import msgspec
+import numpy as np
+from anyio import to_thread
+
+from ...capture.jax_types import AbstractArray, Leaf, PyTree
+from ...capture.names import title
+from ...measure import ArrayType, Candidate, Compiled, Executor, Failure, Race
+from ..effort import Budget, Effort
+from ..handback.exported import NAME, bits, bits_type, exported
+from ..outcomes.answer import Answer, Key, Timings
+from ..outcomes.evidence import Evidence
+from ..outcomes.report import CALLED, WHOLE, Tell, times_by_mode
+from ..trace.pieces import Subject
+from ..trace.splice import Packed, Replacement, Spliced
+from ..trace.traced import CutFunction, is_array
+from .as_called import AsCalledTimes
+from .selection import CONFIRMATION_SEED_OFFSET, decide_race, winners
+
+MOST_TRIED_ALONE = 3
+"""How many programs are also tried alone in their places: those that save most."""
+
+
+def is_single_program(cut: CutFunction) -> bool:
+    """Whether the function is one program and nothing else, and so was raced already.
+
+    Then it takes all arrays as arguments: those that were closed over, XLA may prepare itself.
+    """
+    inputs = [piece.inputs for piece in cut.pieces if piece.inputs]
+    return len(inputs) == 1 and not any(var in cut.flat.constants for var in inputs[0])
+
+
+def whole_key(key: Key, cut: CutFunction, faster: Mapping[Subject, Answer]) -> Key:
+    """Names the function and what is to stand in it, beside the device and versions of `key`."""
+    # Functions among the parameters print their address, which differs in each process.
+    texts = [re.sub(r" at 0x[0-9a-f]+", "", str(piece.jaxpr)) for piece in cut.pieces]
+    texts += sorted(answer.source for answer in faster.values())
+    name = hashlib.blake2b("\0".join(texts).encode(), digest_size=16).hexdigest()
+    return msgspec.structs.replace(
+        key,
+        program=f"whole {name}",
+        types=tuple(map(str, _types(cut.avals))),
+        constant=tuple(sorted(cut.constant)),
+    )
+
+
+def called_key(key: Key, cut: CutFunction, faster: Mapping[Subject, Answer]) -> Key:
+    """Names the function as it is called, with what is to stand in it."""
+    key_of_whole = whole_key(key, cut, faster)
+    return msgspec.structs.replace(key_of_whole, program=f"called {key_of_whole.program}")
+
+
+def called_answer(key: Key, cut: CutFunction, called: AsCalledTimes, effort: Effort) -> Answer:
+    """What is remembered of a function that was called here, against itself compiled."""
+    return Answer(
+        key,
+        f"{title(cut.function, None)}{CALLED}",
+        "",
+        "",
+        ("called in the user's own process",),
+        Timings(called.original, called.original, called.fast, 1.0),
+        called.faster,
+        effort.value,
+        evidence=Evidence(
+            speedup=called.ratio.median,
+            between=(called.ratio.low, called.ratio.high),
+            queued=called.queued.median,
+            queued_between=(called.queued.low, called.queued.high),
+        ),
+    )
+
+
+def describe_slower_as_called(name: str, answer: Answer) -> str:
+    """Why a function is left alone that was not faster where it was called."""
+    evidence = answer.evidence
+    assert evidence.between is not None, "an answer for a call has its interval"
+    low, high = evidence.between
+    outcome = f"{name} is left as it is: called here, what is faster on the device was"
+    if high <= 1:
+        return f"{outcome} slower, {answer.speedup:.2f} times as fast"
+    if evidence.queued_between is not None and evidence.queued_between[1] <= 1:
+        queued = evidence.queued
+        return f"{outcome} slower where no result is waited for, {queued:.2f} times as fast"
+    return (
+        f"{outcome} {low:.2f} to {high:.2f} times as fast, as the machine is too noisy to say more"
+    )
+
+
+def stored_arrangement(answer: Answer, faster: Mapping[Subject, Answer]) -> dict[Subject, Answer]:
+    """What stands in the function, by the ids that an answer for it keeps."""
+    return {
+        subject: stored
+        for subject, stored in faster.items()
+        if stored.id in (answer.evidence.kept or ())
+    }
+
+
+@dataclass
+class WholeRace:
+    """Races a function against itself with answers in the places of its programs."""
+
+    executor: Executor
+    effort: Effort
+    budget: Budget
+    seed: int
+    examples: Sequence[Leaf]
+    """What the function was traced with: arrays, or `jax.ShapeDtypeStruct`s that stood for them."""
+    tell: Tell
+    in_doubt: bool = field(default=False, init=False)
+    """Whether the answer is the function as it is, and noise may hide that another arrangement is
+    faster."""
+
+    async def answer(
+        self,
+        key: Key,
+        cut: CutFunction,
+        faster: Mapping[Subject, Answer],
+        loaded: Mapping[Subject, Replacement | Packed],
+    ) -> Answer | Failure:
+        """Which answers stay; a `Failure` where the function as it is cannot be timed elsewhere.
+
+        An arrangement that fails is out alone.
+        """
+        compiled: list[Compiled] = []
+        ids: list[list[str]] = []
+        for name, subjects in {"as written": (), **dict(_arrangements(cut, faster))}.items():
+            arrangement = await self._compiled(
+                name, cut, {subject: loaded[subject] for subject in subjects}
+            )
+            if isinstance(arrangement, Failure):
+                self.tell(f"as a whole, {arrangement}")
+            if isinstance(arrangement, Compiled):
+                compiled.append(arrangement)
+                ids.append([faster[subject].id for subject in subjects])
+            elif not compiled:
+                return arrangement
+        return await self._decided(key, title(cut.function, None), compiled, ids)
+
+    async def _decided(
+        self, key: Key, name: str, compiled: Sequence[Compiled], ids: Sequence[Sequence[str]]
+    ) -> Answer | Failure:
+        """The fastest that wins, and wins again alone; the first one is the function as it is."""
+        race, in_doubt = await decide_race(lambda: self._race(compiled, self.seed), self.tell)
+        for lap in race.laps:
+            if lap.failure is not None:
+                self.tell(f"as a whole, {lap.failure}")
+        if race.laps[0].failure is not None:
+            return race.laps[0].failure
+        for place in winners(race):
+            pair = [compiled[0], compiled[place]]
+            again = await self._race(pair, self.seed + CONFIRMATION_SEED_OFFSET)
+            if again.wins(1):
+                return self._answer(key, name, ids[place], again, 1)
+            in_doubt |= again.hides(1)
+        self.in_doubt = in_doubt
+        return self._answer(key, name, (), race, 0)
+
+    async def _compiled(
+        self, name: str, cut: CutFunction, replacements: Mapping[Subject, Replacement | Packed]
+    ) -> Compiled | Failure:
+        """The function with these replacements, compiled on what it was traced with."""
+        spliced = Spliced(cut, replacements)
+        module = await to_thread.run_sync(exported, spliced, cut.settings)
+        if isinstance(module, Failure):
+            return module
+        types = _types([*module.packs, *cut.avals])
+        leaves = map(_value, self.examples, cut.avals)
+        constants = {
+            at: array for at, array in enumerate([*module.packs, *leaves]) if array is not None
+        }
+        return await self.executor.compile(
+            Candidate(name, module.source, NAME, types, constants, x64=module.x64)
+        )
+
+    async def _race(self, compiled: Sequence[Compiled], seed: int) -> Race:
+        return await self.executor.race(
+            compiled, seed=seed, rounds=self.budget.rounds, seconds=self.budget.race_seconds
+        )
+
+    def _answer(self, key: Key, name: str, ids: Sequence[str], race: Race, winner: int) -> Answer:
+        ratio = race.speedup(winner)
+        assert ratio is not None
+        original, fast = (race.laps[at].samples[race.deciding].median() for at in (0, winner))
+        return Answer(
+            key,
+            f"{name}{WHOLE}",
+            "",
+            "",
+            ("the answers that are kept in it are verified each",),
+            Timings(original, original, fast, 1 + (race.noise() or 0.0)),
+            winner > 0,
+            self.effort.value,
+            evidence=Evidence(
+                speedup=ratio.median, kept=tuple(ids), ways=times_by_mode(race, winner)
+            ),
+        )
+
+
+def _arrangements(
+    cut: CutFunction, faster: Mapping[Subject, Answer]
+) -> Iterator[tuple[str, frozenset[Subject]]]:
+    """What is worth a trial: all that are faster, and the few that save most, each alone."""
+    yield "all that are faster", frozenset(faster)
+    if len(faster) > 1:
+        ordered = sorted(faster, key=lambda subject: -_saved(cut, subject, faster[subject]))
+        for place, subject in enumerate(ordered[:MOST_TRIED_ALONE]):
+            yield f"only {subject.program.name}, {place}", frozenset({subject})
+
+
+def _saved(cut: CutFunction, subject: Subject, answer: Answer) -> float:
+    """Seconds of a call that an answer saves, by what it saved alone and how often the program
+    occurs."""
+    times = sum(piece.subject == subject for piece in cut.regions)
+    return times * (answer.timings.original - answer.timings.answer)
+
+
+def _value(example: Leaf, aval: AbstractArray) -> PyTree:
+    """What a leaf is timed on: its own value as jax takes it; `None` where it stands for one."""
+    if isinstance(example, jax.ShapeDtypeStruct):
+        return None
+    return bits(example) if is_array(example) else np.asarray(example, aval.dtype)
+
+
+def _types(arrays: Sequence[Leaf]) -> tuple[ArrayType, ...]:
+    types = map(bits_type, arrays)
+    return tuple(ArrayType(str(array_type.dtype), tuple(array_type.shape)) for array_type in types)

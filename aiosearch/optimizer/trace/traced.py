@@ -1,0 +1,237 @@
+"""`trace` and `cut`: trace a JAX function, and cut its jaxpr into regions that are tensor programs
+and the rest.
+
+They are two steps since tracing depends on jax's settings of this thread at this moment, and
+cutting, which may take seconds for a large network, runs in any thread.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Var
+from jax.tree_util import PyTreeDef
+
+from ...capture.jax_types import AbstractArray, Function, Leaf, PyTree, aval
+from ...capture.names import title
+from ...capture.user_frames import user_frame
+from ..jax_settings import JaxSettings, current_settings
+from .call_signature import CallSignature, argument_positions, call_signature
+from .equations import ClassifiedEquation, classify_equations, closed_over
+from .errors import SpliceError
+from .flat_jaxpr import FlatJaxpr, inline_calls
+from .pieces import Piece, Subject, pieces
+from .regions import regions, why_no_region
+
+
+@dataclass(frozen=True, eq=False)
+class CutFunction:
+    """A function in pieces, as it runs on arrays of some shapes and types."""
+
+    call: CallSignature
+    avals: tuple[AbstractArray, ...]
+    """The abstract values of its arrays."""
+    places: tuple[jax.sharding.Sharding | None, ...]
+    """The sharding of each array that it was traced with; `None` for what lay nowhere."""
+    constant: frozenset[int]
+    """Positions of the arrays that stay the same from call to call."""
+    held: Mapping[int, Leaf]
+    """The arrays of jax among them, by position: those of NumPy may change."""
+    flat: FlatJaxpr
+    steps: tuple[ClassifiedEquation, ...]
+    pieces: tuple[Piece, ...]
+    tree: PyTreeDef
+    """The structure of the function's result."""
+    settings: JaxSettings
+    """The settings of jax under which it was traced."""
+    donates: bool = False
+    """Whether it donates arguments, as `jax.jit(..., donate_argnums=...)` does."""
+
+    @property
+    def function(self) -> Function:
+        return self.call.function
+
+    @cached_property
+    def regions(self) -> tuple[Piece, ...]:
+        """The pieces that are programs."""
+        return tuple(piece for piece in self.pieces if piece.program is not None)
+
+    @cached_property
+    def subjects(self) -> tuple[Subject, ...]:
+        """What is to be searched, each once."""
+        candidates = () if self.donates else (piece.subject for piece in self.pieces)
+        return tuple(dict.fromkeys(subject for subject in candidates if subject is not None))
+
+    @cached_property
+    def left_alone(self) -> tuple[str, ...]:
+        """What cannot be read, each with its reason and place; and why there is nothing else."""
+        if self.donates:
+            name = title(self.call.function, None)
+            return (f"{name} donates arrays, which nothing that stood in its place would do",)
+        reasons = dict.fromkeys(step.refusal for step in self.steps)
+        if not self.regions:
+            reasons[why_no_region(self.steps)] = None
+        return tuple(filter(None, reasons))
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """A function that was traced, and is yet to be cut."""
+
+    call: CallSignature
+    examples: tuple[Leaf, ...]
+    """The arrays that it was traced with, or `jax.ShapeDtypeStruct`s that stood for them."""
+    constant: frozenset[int]
+    jaxpr: ClosedJaxpr
+    tree: PyTreeDef
+    settings: JaxSettings
+    precision: object
+    """The precision of products that ask for none, under the settings of the trace."""
+    largest: int
+    """Equations that a region has at most, where it can be parted."""
+
+    @property
+    def places(self) -> tuple[jax.sharding.Sharding | None, ...]:
+        """The sharding of each example; `None` for what lies nowhere."""
+        return tuple(map(array_sharding, self.examples))
+
+    @cached_property
+    def closed_over(self) -> tuple[Leaf, ...]:
+        """The arrays that the function and what it calls close over, each as often as they do."""
+        return tuple(closed_over(self.jaxpr))
+
+    @property
+    def shardings(self) -> tuple[jax.sharding.Sharding, ...]:
+        """The shardings of all that is given or closed over.
+
+        What is closed over and lies on one device is left out: jax moves it to where the rest is.
+        """
+        arguments = [array_sharding(leaf) or _meant(leaf) for leaf in self.examples]
+        held = [array_sharding(array) for array in self.closed_over]
+        spread = [
+            sharding for sharding in held if sharding is not None and len(sharding.device_set) > 1
+        ]
+        return (*(sharding for sharding in arguments if sharding is not None), *spread)
+
+    def cut(self) -> CutFunction:
+        """Cuts the function. Nothing in here asks jax to trace, so that any thread will do."""
+        flat = inline_calls(self.jaxpr)
+        steps = classify_equations(flat, self.precision)
+        constants = {flat.inputs[at] for at in self.constant} | set(flat.constants)
+        groups = regions(flat, steps, self.largest)
+        names: dict[Var, str] = dict(zip(flat.inputs, self.call.names(), strict=True))
+        held = [at for at in sorted(self.constant) if is_array(self.examples[at])]
+        parts = pieces(flat, steps, groups, constants, names, title(self.call.function, None))
+        return CutFunction(
+            self.call,
+            tuple(map(aval, flat.inputs)),
+            self.places,
+            self.constant,
+            {at: self.examples[at] for at in held},
+            flat,
+            tuple(steps),
+            tuple(parts),
+            self.tree,
+            self.settings,
+            any(any(equation.params.get("donated_invars", ())) for equation in self.jaxpr.eqns),
+        )
+
+
+def trace(
+    function: Function,
+    *args: PyTree,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Iterable[str] = (),
+    constant_argnums: int | Sequence[int] = (),
+    largest: int = 128,
+    kwargs: Mapping[str, PyTree] | None = None,
+    **named: PyTree,
+) -> Traced:
+    """Traces a function that is to be cut; raises `SpliceError` where it cannot be traced.
+
+    Arguments are arrays or `jax.ShapeDtypeStruct`s, or trees of them; static ones are anything that
+    can be hashed. Constant ones are arrays that stay the same from call to call. A region has at
+    most `largest` equations where it can be parted. `kwargs` are the function's, beside all others
+    that are given by name.
+    """
+    keywords = {**(kwargs or {}), **named}
+    form, leaves = call_signature(function, args, keywords, static_argnums, static_argnames)
+    closed, tree = _traced(form, leaves)
+    constant = form.places(argument_positions(constant_argnums, form.count))
+    return Traced(
+        form, tuple(leaves), constant, closed, tree, current_settings(), _precision(), largest
+    )
+
+
+def cut(function: Function, *args: PyTree, **options: Any) -> CutFunction:
+    """Traces a function, and cuts it; takes what `trace` takes."""
+    return trace(function, *args, **options).cut()
+
+
+def is_array(leaf: Leaf) -> bool:
+    """Whether something is a concrete array of jax, and no tracer."""
+    return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+
+
+def array_sharding(leaf: Leaf) -> jax.sharding.Sharding | None:
+    """The sharding of a concrete array of jax; `None` for tracers, NumPy's arrays and numbers."""
+    return leaf.sharding if is_array(leaf) else None
+
+
+def _meant(leaf: Leaf) -> jax.sharding.Sharding | None:
+    """The sharding of a `jax.ShapeDtypeStruct`, where it says one."""
+    return leaf.sharding if isinstance(leaf, jax.ShapeDtypeStruct) else None
+
+
+def _precision() -> object:
+    """The precision of a product under the settings of this thread, as jax writes it into an
+    equation."""
+    config: Any = jax.config
+    if config.jax_default_matmul_precision is None:
+        return None
+    (equation,) = jax.make_jaxpr(jax.lax.dot)(*[np.zeros((1, 1), np.float32)] * 2).eqns
+    return equation.params["precision"]
+
+
+def _traced(form: CallSignature, leaves: Sequence[Leaf]) -> tuple[ClosedJaxpr, PyTreeDef]:
+    """The function of its arrays alone as a jaxpr, and the structure of its result."""
+    tree: PyTreeDef | None = None
+
+    def flat(*arrays: Leaf) -> list[Leaf]:
+        nonlocal tree
+        results, tree = jax.tree_util.tree_flatten(form.run(arrays))
+        for result in results:
+            if not _is_array(result):
+                raise TypeError(f"it gives {reprlib.repr(result)}, which is no array")
+        return results
+
+    try:
+        closed = jax.make_jaxpr(flat)(*leaves)
+    except Exception as error:  # whatever the function's own code raises on a tracer
+        reason = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
+        if _UNHASHABLE in reason:
+            reason = _STATIC
+        problem = f"cannot trace {title(form.function, None)}: {reason}{user_frame(error)}"
+        raise SpliceError(problem) from error
+    assert tree is not None
+    return closed, tree
+
+
+_UNHASHABLE = "Non-hashable static arguments"
+"""How jax says that a tracer is given as a static argument."""
+_STATIC = (
+    "jax.jit was told that an argument is static, and optimize was not: give it the same"
+    " static_argnums or static_argnames"
+)
+
+
+def _is_array(leaf: Leaf) -> bool:
+    """Whether jax takes it for an array."""
+    plain = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
+    return isinstance(leaf, plain) or hasattr(leaf, "__jax_array__")

@@ -1,0 +1,1 @@
+"""Programs built of what the enumeration found."""

@@ -1,0 +1,1 @@
+"""Larger programs, composed of pieces that are searched one by one."""

@@ -1,0 +1,1 @@
+"""The cost model of the superoptimizer, and the choice of sizes by it."""

@@ -1,0 +1,1 @@
+"""The z3 referee of the subterm test."""

@@ -1,0 +1,1 @@
+"""Static analysis and rewriting of tensor programs: cost, overflow, symbolic sizes."""

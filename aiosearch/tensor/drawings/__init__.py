@@ -1,0 +1,1 @@
+"""SVG drawings of programs: boxes and their layered layout."""

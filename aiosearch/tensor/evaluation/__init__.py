@@ -1,0 +1,1 @@
+"""Evaluation of tensor programs in any `Algebra`."""

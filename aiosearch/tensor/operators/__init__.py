@@ -1,0 +1,1 @@
+"""Declarations of the tensor language's operators; importing a module registers its operators."""

@@ -1,0 +1,89 @@
+"""Convolution: images `[batch, places…, channels]`, filters `[window…, channels, features]`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from ..algebra import Algebra, V
+from ..errors import ShapeError
+from ..operator import Dimensions, Operator, OperatorParameter, ParameterKind, declare, window_count
+from ..sizes import Dim, product
+from ..types import Shape
+
+
+def _shape(
+    dims: Dimensions,
+    shapes: Sequence[Shape],
+    strides: tuple[int, ...],
+    low: tuple[int, ...],
+    high: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> Shape:
+    image, filters = shapes
+    places = len(image) - 2
+    if places < 1 or len(filters) != len(image):
+        raise ShapeError(f"convolution of ranks {len(image)} and {len(filters)}")
+    for name, given in (
+        ("strides", strides), ("low", low), ("high", high), ("dilation", dilation)
+    ):  # fmt: skip
+        if len(given) != places or min(given) < 0:
+            raise ShapeError(f"convolution over {places} axes with {name} {list(given)}")
+    dims.same(image[-1], filters[-2], "convolution: channels")
+    found: list[Dim] = []
+    for axis in range(places):
+        size = image[1 + axis] + (low[axis] + high[axis])
+        found.append(window_count(dims, size, filters[axis], strides[axis], dilation[axis]))
+    return (image[0], *found, filters[-1])
+
+
+def _meaning(
+    k: Algebra[V],
+    image: V,
+    filters: V,
+    strides: tuple[int, ...],
+    low: tuple[int, ...],
+    high: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> V:
+    """Gathers every window, then contracts windows and channels at once; tiles' lead stays."""
+    places = len(strides)
+    batch = len(k.shape(filters)) - places - 2
+    own, window = k.shape(filters)[:batch], k.shape(filters)[batch:-2]
+    x = image
+    for axis in range(places):
+        if low[axis] or high[axis]:
+            x = k.pad(x, batch + 1 + axis, low[axis], high[axis], Fraction(0))
+    for axis in reversed(range(places)):
+        x = k.windows(x, batch + 1 + axis, window[axis], strides[axis], dilation[axis])
+    shape, end = k.shape(x), batch + 1 + 2 * places
+    order = [*range(batch + 1), *range(batch + 1, end, 2), *range(batch + 2, end, 2), end]
+    x = k.transpose(x, order)
+    seen = [shape[axis] for axis in range(batch + 1, end, 2)]
+    inner = product([*window, shape[-1]])
+    rows = k.reshape(x, (*shape[:batch], product([shape[batch], *seen]), inner))
+    features = k.shape(filters)[-1]
+    found = k.matmul(rows, k.reshape(filters, (*own, inner, features)))
+    return k.reshape(found, (*k.shape(found)[:batch], shape[batch], *seen, features))
+
+
+def _flops(shapes: Sequence[Shape], result: Shape, **_: Any) -> Dim:
+    return product(result) * product(shapes[1][:-1]) * 2
+
+
+declare(
+    Operator(
+        "convolution",
+        2,
+        _shape,
+        _meaning,
+        (
+            OperatorParameter("strides", ParameterKind.COUNTS),
+            OperatorParameter("low", ParameterKind.COUNTS),
+            OperatorParameter("high", ParameterKind.COUNTS),
+            OperatorParameter("dilation", ParameterKind.COUNTS),
+        ),
+        flops=_flops,
+    )
+)

@@ -1,0 +1,200 @@
+"""Operators that work on each element by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..algebra import Algebra, Function, V
+from ..errors import ShapeError
+from ..evaluation.literal_values import exact
+from ..operator import (
+    Dimensions,
+    Operator,
+    OperatorParameter,
+    ParameterKind,
+    Parameters,
+    ShapeRule,
+    declare,
+    pointwise_shape,
+)
+from ..sizes import product
+from ..types import DType, Shape
+
+
+def _pointwise(
+    name: str,
+    arity: int,
+    meaning: Any,
+    cost: int = 1,
+    shape: ShapeRule = pointwise_shape,
+    **more: Any,
+) -> Operator:
+    def flops(shapes: Any, result: Any, **_: Any) -> Any:
+        return product(result) * cost
+
+    return declare(Operator(name, arity, shape, meaning, pointwise=True, flops=flops, **more))
+
+
+def _positive_base(dims: Dimensions, shapes: Sequence[Shape], base: float, **_: Any) -> Shape:
+    if not 0 < base < math.inf:
+        raise ShapeError(f"the base {base}: it is a positive number")
+    return pointwise_shape(dims, shapes)
+
+
+def _truth(dtypes: Sequence[DType], parameters: Parameters) -> DType:
+    return DType.BOOL
+
+
+def _branches(dtypes: Sequence[DType], parameters: Parameters) -> DType:
+    return dtypes[1] if dtypes[1] is not DType.WEAK else dtypes[2]
+
+
+def _cast(dtypes: Sequence[DType], parameters: Parameters) -> DType:
+    return DType(parameters["dtype"])
+
+
+def _each(function: Callable[[float], float]) -> Callable[[Any], Any]:
+    """A function that NumPy lacks, in 64 bits and then in the precision of its argument."""
+    one = np.vectorize(function, otypes=[float])
+    return lambda x: one(x).astype(x.dtype)
+
+
+def _one(k: Algebra[V]) -> V:
+    return k.constant(Fraction(1))
+
+
+TANH = Function("tanh", np.tanh, odd=True)
+ERF = Function("erf", _each(math.erf), odd=True)
+ERFC = Function(
+    "erfc",
+    _each(math.erfc),
+    positive=True,
+    means=lambda k, x: k.subtract(_one(k), k.function(ERF, x)),
+)
+SIN = Function("sin", np.sin)
+COS = Function("cos", np.cos, even=True)
+FLOOR = Function("floor", np.floor, integral=True)
+ROUND = Function("round", np.rint, integral=True)
+POW = Function("pow", np.power)
+EXPM1 = Function("expm1", np.expm1, means=lambda k, x: k.subtract(k.exp(x), _one(k)))
+LOG1P = Function("log1p", np.log1p, means=lambda k, x: k.log(k.add(_one(k), x)))
+
+
+@cache
+def _exponential(base: float | Fraction) -> Function:
+    """The power of a positive number, to the last digit of this where there are floats."""
+
+    def means(k: Algebra[V], _: V, x: V) -> V:
+        return k.exp(k.multiply(x, k.log(k.constant(exact(base)))))
+
+    return Function("pow", np.power, positive=True, means=means)
+
+
+_pointwise("neg", 1, lambda k, x: k.negative(x))
+_pointwise("abs", 1, lambda k, x: k.absolute(x))
+_pointwise("exp", 1, lambda k, x: k.exp(x), 10, fractions=True)
+_pointwise("log", 1, lambda k, x: k.log(x), 10, fractions=True)
+_pointwise("square", 1, lambda k, x: k.multiply(x, x))
+_pointwise("sqrt", 1, lambda k, x: k.sqrt(x), 4, fractions=True)
+_pointwise("rsqrt", 1, lambda k, x: k.divide(_one(k), k.sqrt(x)), 4, fractions=True)
+_pointwise("reciprocal", 1, lambda k, x: k.divide(_one(k), x), 4, fractions=True)
+_pointwise("tanh", 1, lambda k, x: k.function(TANH, x), 20, fractions=True)
+_pointwise("erf", 1, lambda k, x: k.function(ERF, x), 20, fractions=True)
+_pointwise("erfc", 1, lambda k, x: k.function(ERFC, x), 20, fractions=True)
+_pointwise("sin", 1, lambda k, x: k.function(SIN, x), 20, fractions=True)
+_pointwise("cos", 1, lambda k, x: k.function(COS, x), 20, fractions=True)
+_pointwise("floor", 1, lambda k, x: k.function(FLOOR, x))
+_pointwise("round", 1, lambda k, x: k.function(ROUND, x))
+_pointwise("log1p", 1, lambda k, x: k.function(LOG1P, x), 10, fractions=True)
+_pointwise("expm1", 1, lambda k, x: k.function(EXPM1, x), 10, fractions=True)
+_pointwise("sigmoid", 1, lambda k, x: _sigmoid(k, x), 12, fractions=True)
+_pointwise("silu", 1, lambda k, x: k.multiply(x, _sigmoid(k, x)), 13, fractions=True)
+_pointwise("gelu", 1, lambda k, x: _gelu(k, x), 24, fractions=True)
+_pointwise("gelu_tanh", 1, lambda k, x: _gelu_tanh(k, x), 30, fractions=True)
+_pointwise("relu", 1, lambda k, x: k.maximum(x, k.constant(Fraction(0))))
+_pointwise("add", 2, lambda k, x, y: k.add(x, y), commutative=True)
+_pointwise("sub", 2, lambda k, x, y: k.subtract(x, y))
+_pointwise("mul", 2, lambda k, x, y: k.multiply(x, y), commutative=True)
+_pointwise("div", 2, lambda k, x, y: k.divide(x, y), 4, fractions=True)
+_pointwise("pow", 2, lambda k, x, y: k.function(POW, x, y), 20, fractions=True)
+_pointwise("maximum", 2, lambda k, x, y: k.maximum(x, y), commutative=True, truths=True)
+_pointwise("minimum", 2, lambda k, x, y: k.minimum(x, y), commutative=True, truths=True)
+_pointwise(
+    "power",
+    1,
+    lambda k, x, exponent: _power(k, x, exact(exponent)),
+    4,
+    parameters=(OperatorParameter("exponent", ParameterKind.NUMBER),),
+)
+_pointwise(
+    "exponential",
+    1,
+    lambda k, x, base: k.function(_exponential(base), k.constant(Fraction(base)), x),
+    20,
+    _positive_base,
+    parameters=(OperatorParameter("base", ParameterKind.NUMBER),),
+    fractions=True,
+)
+_pointwise(
+    "clamp",
+    1,
+    lambda k, x, low, high: k.minimum(
+        k.maximum(x, k.constant(exact(low))), k.constant(exact(high))
+    ),
+    2,
+    parameters=(
+        OperatorParameter("low", ParameterKind.NUMBER),
+        OperatorParameter("high", ParameterKind.NUMBER),
+    ),
+)
+_pointwise("less", 2, lambda k, x, y: k.compare("<", x, y), dtype=_truth)
+_pointwise("less_equal", 2, lambda k, x, y: k.compare("<=", x, y), dtype=_truth)
+_pointwise("equal", 2, lambda k, x, y: k.compare("==", x, y), dtype=_truth)
+_pointwise("not_equal", 2, lambda k, x, y: k.compare("!=", x, y), dtype=_truth)
+_pointwise("select", 3, lambda k, p, x, y: k.select(p, x, y), dtype=_branches)
+_pointwise(
+    "cast",
+    1,
+    lambda k, x, dtype: k.cast(x, dtype),
+    parameters=(OperatorParameter("dtype", ParameterKind.DTYPE),),
+    dtype=_cast,
+)
+
+
+def _sigmoid(k: Algebra[V], x: V) -> V:
+    one = _one(k)
+    return k.divide(one, k.add(one, k.exp(k.negative(x))))
+
+
+def _gelu(k: Algebra[V], x: V) -> V:
+    half = k.multiply(x, k.constant(Fraction(1, 2)))
+    inner = k.divide(x, k.sqrt(k.constant(Fraction(2))))
+    return k.multiply(half, k.add(_one(k), k.function(ERF, inner)))
+
+
+def _gelu_tanh(k: Algebra[V], x: V) -> V:
+    half = k.multiply(x, k.constant(Fraction(1, 2)))
+    cube = k.multiply(x, k.multiply(x, x))
+    inner = k.add(x, k.multiply(cube, k.constant(exact(0.044715))))
+    scaled = k.multiply(inner, k.constant(exact(math.sqrt(2 / math.pi))))
+    return k.multiply(half, k.add(_one(k), k.function(TANH, scaled)))
+
+
+def _power(k: Algebra[V], x: V, exponent: Fraction) -> V:
+    """Whole and half powers by multiplication, division and root; others as a function."""
+    if exponent.denominator > 2 or abs(exponent) > 64:
+        return k.function(POW, x, k.constant(exponent))
+    whole, half = divmod(abs(exponent), 1)
+    result = k.sqrt(x) if half else None
+    for _ in range(int(whole)):
+        result = x if result is None else k.multiply(result, x)
+    one = _one(k)
+    if result is None:
+        return k.broadcast(one, k.shape(x))
+    return k.divide(one, result) if exponent < 0 else result

@@ -1,0 +1,173 @@
+"""Parser of numbers, sizes and lists in the text format."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NoReturn, TypeVar
+
+from ..errors import FormatError
+from ..operator import ParameterKind
+from ..sizes import Dim, Powers, Size, simple
+from ..terms import Number
+from .printer import KEYWORDS
+from .tokens import Token, TokenKind, placed, tokens
+
+T = TypeVar("T")
+
+_LISTS = (ParameterKind.SHAPE, ParameterKind.AXES, ParameterKind.PERMUTATION, ParameterKind.COUNTS)
+
+
+def parse_number(text: str) -> Number:
+    """A number as `number_text` writes it: whole, decimal, fraction, infinite, or a named size."""
+    parser = LiteralParser(text)
+    return parser.ended(parser.number())
+
+
+def parse_size(text: str) -> Dim:
+    """A size as `size_text` writes it, such as `16`, `K` or `2·h + 1`."""
+    parser = LiteralParser(text)
+    return parser.ended(parser.size())
+
+
+class LiteralParser:
+    """Reads tokens, and the values made of them."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._tokens = tokens(text)
+        self._index = 0
+
+    @property
+    def token(self) -> Token:
+        return self._tokens[self._index]
+
+    def fail(self, message: str, token: Token | None = None) -> NoReturn:
+        raise FormatError(placed(self.text, (token or self.token).start, message))
+
+    def at(self, word: str, ahead: int = 0) -> bool:
+        token = self._tokens[min(self._index + ahead, len(self._tokens) - 1)]
+        return token.text == word and token.form in (TokenKind.NAME, TokenKind.SIGN)
+
+    def next(self) -> Token:
+        token = self.token
+        if token.form is not TokenKind.END:
+            self._index += 1
+        return token
+
+    def accept(self, word: str) -> bool:
+        if self.at(word):
+            self._index += 1
+            return True
+        return False
+
+    def expect(self, word: str) -> None:
+        if not self.accept(word):
+            self.fail(f"expected {word!r}, found {self.token}")
+
+    def ended(self, value: T) -> T:
+        if self.token.form is not TokenKind.END:
+            self.fail(f"expected the end of the text, found {self.token}")
+        return value
+
+    def name(self, what: str = "a name") -> str:
+        if self.token.form not in (TokenKind.NAME, TokenKind.QUOTED):
+            self.fail(f"expected {what}, found {self.token}")
+        return self.next().text
+
+    def several(self, opening: str, closing: str, one: Callable[[], T]) -> list[T]:
+        """What stands between brackets, with commas between; one may follow the last."""
+        self.expect(opening)
+        found: list[T] = []
+        while not self.accept(closing):
+            found.append(one())
+            if not self.accept(",") and not self.at(closing):
+                self.fail(f"expected ',' or {closing!r}, found {self.token}")
+        return found
+
+    def plain_number(self) -> Number:
+        sign = -1 if self.accept("-") else 1
+        if self.accept("inf"):
+            return sign * math.inf
+        token = self.next()
+        if token.form is TokenKind.FLOAT:
+            return sign * float(token.text)
+        if token.form is not TokenKind.WHOLE:
+            self.fail(f"expected a number, found {token}", token)
+        if not self.accept("/"):
+            return sign * int(token.text)
+        below = self.next()
+        if below.form is not TokenKind.WHOLE or int(below.text) == 0:
+            self.fail(f"expected a whole number above 0, found {below}", below)
+        return Fraction(sign * int(token.text), int(below.text))
+
+    def number(self) -> Number:
+        start = self._index
+        if not self.at("-") and self.token.form is TokenKind.NAME and not self.at("inf"):
+            return self.size()
+        found = self.plain_number()
+        if any(map(self.at, "·*^+-")):
+            self._index = start
+            return self.size()
+        return found
+
+    def size(self) -> Dim:
+        """A sum of products of numbers and names."""
+        terms: dict[Powers, int] = {}
+        sign = -1 if self.accept("-") else 1
+        while True:
+            powers, factor = self._product()
+            terms[powers] = terms.get(powers, 0) + sign * factor
+            if not self.at("+") and not self.at("-"):
+                return simple(Size(terms))
+            sign = -1 if self.next().text == "-" else 1
+
+    def _product(self) -> tuple[Powers, int]:
+        powers: dict[str, int] = {}
+        factor = 1
+        while True:
+            token = self.next()
+            if token.form is TokenKind.WHOLE:
+                factor *= int(token.text)
+                if factor >= 1 << 1024:
+                    self.fail("a size beyond all memory", token)
+            elif token.form is TokenKind.NAME and token.text not in KEYWORDS:
+                powers[token.text] = powers.get(token.text, 0) + self._power()
+            else:
+                self.fail(f"expected a size, found {token}", token)
+            if not self.accept("·") and not self.accept("*"):
+                return tuple(sorted((name, n) for name, n in powers.items() if n)), factor
+
+    def _power(self) -> int:
+        if not self.accept("^"):
+            return 1
+        token = self.next()
+        if token.form is not TokenKind.WHOLE:
+            self.fail(f"expected a power, found {token}", token)
+        return int(token.text)
+
+    def value(self, kind: ParameterKind) -> Any:
+        """A parameter's value, of the form that its kind asks for."""
+        if kind is ParameterKind.NUMBER:
+            return self.number()
+        if kind in (ParameterKind.DTYPE, ParameterKind.FLAG):
+            word = self.name()
+            return (
+                {"true": True, "false": False}.get(word, word)
+                if kind is ParameterKind.FLAG
+                else word
+            )
+        if kind is ParameterKind.WORD:
+            return self._word()
+        if kind in _LISTS:
+            return tuple(self.several("[", "]", self.size))
+        return self.size()
+
+    def _word(self) -> Any:
+        """A map, an axis or a name."""
+        if self.at("["):
+            return tuple(self.several("[", "]", self._word))
+        if self.accept("_"):
+            return None
+        return self.size() if self.token.form is TokenKind.WHOLE else self.name()

@@ -1,0 +1,1 @@
+"""Conformance suites: what every strategy and every executor has to pass."""

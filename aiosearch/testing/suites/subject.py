@@ -1,0 +1,76 @@
+"""The strategy under test, made anew for each search, and the words for what is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...engine.worker.work_sharing import create_board, exchange_of
+from ...problem import AnyProblem
+from ...result import Result, SearchStatus
+from ...search import Search
+from ...strategies import Plan, Strategy, find_strategy
+from ..virtual.simulation import Simulation, simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ...strategies import Board
+    from .expectation import Expected
+
+
+@dataclass(frozen=True)
+class StrategyUnderTest:
+    """A strategy by name, or whatever makes one when it is called, and its options."""
+
+    strategy: str | Callable[..., Strategy]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def made(self) -> Strategy:
+        """Makes the strategy; one serves one search."""
+        if isinstance(self.strategy, str):
+            return find_strategy(self.strategy, self.options)
+        return find_strategy(self.strategy(**self.options))
+
+    def board(self, places: int) -> Board | None:
+        """Makes the board that it names for a search that shares; None where it names none."""
+        strategy = self.made()
+        strategy.start(Plan(places, ordered=False))
+        name = exchange_of(strategy)
+        return create_board(name, places) if name else None
+
+    def search(self, problem: AnyProblem, **arguments: Any) -> Search[Any, Any]:
+        """Prepares a search with it."""
+        return Search(problem, strategy=self.made(), **arguments)
+
+    def simulate(self, problem: AnyProblem, workers: int, **arguments: Any) -> Simulation:
+        """Runs it on a virtual clock."""
+        return simulate(self.made(), problem, workers, **arguments)
+
+
+def agree(what: str, actual: object, expected: object) -> None:
+    """Raises `AssertionError` unless both are equal."""
+    if actual != expected:
+        raise AssertionError(f"{what} {_short(actual)}, not {_short(expected)}")
+
+
+def agree_on_answers(what: str, result: Result[Any] | Simulation, expected: Expected) -> None:
+    """Raises `AssertionError` unless a search of the whole tree found what it should."""
+    nodes = result.statistics.nodes if isinstance(result, Result) else result.nodes
+    agree(f"{what}: the number of nodes is", nodes, expected.nodes)
+    agree(f"{what}: the solutions are", sorted(result.solutions), sorted(expected.solutions))
+
+
+def agree_on_end(what: str, result: Result[Any], status: SearchStatus) -> None:
+    """Raises `AssertionError` unless a search ended as it should; what made it fail, if it did,
+    is noted."""
+    if result.error is not None:
+        raise result.error
+    agree(f"{what}: it ended as", result.status, status)
+    if status is SearchStatus.COMPLETE:
+        agree(f"{what}: the number of open subtrees is", result.statistics.open, 0)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}... ({len(text)} characters)"

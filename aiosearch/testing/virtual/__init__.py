@@ -1,0 +1,1 @@
+"""Simulated searches: the engine's own code on a virtual clock."""

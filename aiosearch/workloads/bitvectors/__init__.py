@@ -1,0 +1,1 @@
+"""Bit-vector programs: what the `Superopt` workload searches."""

@@ -1,0 +1,1 @@
+"""Helpers that benchmark scripts share; the scripts put `benchmarks/` on the import path."""

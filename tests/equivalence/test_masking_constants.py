@@ -1,0 +1,31 @@
+"""A mask that is multiplied by a large number, which nothing that is drawn survives."""
+
+from __future__ import annotations
+
+import pytest
+from testkit.programs.float_pairs import over, softmax
+
+from aiosearch.equivalence.floats import compare_floats
+from aiosearch.equivalence.masking_constants import masking_remark
+from aiosearch.tensor import Term, tensor
+
+X = tensor("X", "f32", (4, 8))
+M = tensor("M", "f32", (4, 8))
+
+
+@pytest.mark.parametrize("masked", [X + (1 - M) * -1e9, X - 1e9 * M])
+def test_the_number_is_named_where_rounding_decides(masked: Term) -> None:
+    program = over(X, M)(softmax(masked))
+    evidence = compare_floats(program, program)
+    assert evidence.outcome == "unknown"
+    assert evidence.remark == masking_remark(program)
+    assert str(evidence).endswith(evidence.remark)
+    assert evidence.to_dict()["remark"] == masking_remark(program)
+
+
+def test_where_something_is_known_nothing_is_remarked() -> None:
+    """The number alone is no reason; and there may be none."""
+    scaled = over(X, M)(X * 1e9 + M * 1e9)
+    assert "1e+09" in masking_remark(scaled)
+    assert compare_floats(scaled, scaled).remark == ""
+    assert masking_remark(over(X, M)(X * 100 + M)) == ""

@@ -1,0 +1,50 @@
+"""How often a race is run, and what stays in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aiosearch.measure import Lap, Race, Samples, Way
+from aiosearch.optimizer.race.selection import RACE_RERUNS, decide_race, winners
+
+ROUNDS = 12
+
+
+def lap(seconds: Sequence[float]) -> Lap:
+    wall = tuple(seconds[number % len(seconds)] for number in range(ROUNDS))
+    return Lap("", {Way.HOT: Samples(wall, wall)})
+
+
+def race(*others: Sequence[float], again: Sequence[float] = (4.0,)) -> Race:
+    """The first takes four seconds; `again` is itself once more."""
+    return Race((lap([4.0]), *map(lap, others)), lap(again), (Way.HOT,), ROUNDS)
+
+
+LOUD = (3.0, 5.0)
+"""Itself once more, where noise comes to a third."""
+
+
+async def outcome(*races: Race) -> tuple[int, bool]:
+    """How many of these races were run, and whether something stays in doubt."""
+    left = list(races)
+
+    async def racing() -> Race:
+        return left.pop(0)
+
+    _, in_doubt = await decide_race(racing, lambda text: None)
+    return len(races) - len(left), in_doubt
+
+
+async def test_it_is_run_again_while_noise_may_hide_something() -> None:
+    hiding, quiet = race((3.5,), again=LOUD), race((3.5,))
+    assert await outcome(*[hiding] * 9) == (1 + RACE_RERUNS, True)
+    assert await outcome(hiding, quiet, quiet) == (2, True)
+    assert await outcome(quiet, quiet) == (1, False)
+    assert await outcome(race((4.0,)), quiet) == (1, False)
+
+
+async def test_what_is_hidden_beside_a_winner_stays_in_doubt() -> None:
+    """Which need not be taken: it may turn out to be wrong."""
+    both = race((1.0,), (3.5,), again=LOUD)
+    assert winners(both) == [1]
+    assert await outcome(both, both) == (1, True)

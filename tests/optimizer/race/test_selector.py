@@ -1,0 +1,415 @@
+"""Which contender wins, on a clock that only the executor moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import msgspec
+import numpy as np
+import pytest
+
+from aiosearch.measure import (
+    Act,
+    ArrayType,
+    Cause,
+    Compiled,
+    Lap,
+    MockExecutor,
+    Race,
+    Samples,
+    Stage,
+)
+from aiosearch.optimizer.candidates.generation import CandidateSource, Prepacking
+from aiosearch.optimizer.effort import BUDGETS, Effort
+from aiosearch.optimizer.errors import OptimizeError
+from aiosearch.optimizer.race.selection import Selection
+from aiosearch.optimizer.race.selector import Selector
+from aiosearch.tensor.text import parse
+
+PROGRAM = parse("program doubled(x: f32[6]) {\n  a = mul(x, 2)\n  return a\n}\n")
+BUDGET = BUDGETS[Effort.QUICK]
+
+
+def doubled(inputs: Any) -> tuple[Any, ...]:
+    return (inputs[0] * np.float32(2),)
+
+
+def act(milliseconds: float, outputs: Callable[..., Any] = doubled, **more: Any) -> Act:
+    return Act(seconds=milliseconds / 1e3, outputs=outputs, **more)
+
+
+BEFORE = Prepacking((0,), "pack", (ArrayType("float32", (6,)),))
+
+
+def contender(how: str, form: int) -> CandidateSource:
+    if how.endswith("beforehand"):
+        return CandidateSource(how, form, b"", f"# {how}", "doubled_packed", ("proved",), BEFORE)
+    return CandidateSource(
+        how, form, b"", f"# {how}", "doubled", (f"proved: {how}",) if form else ()
+    )
+
+
+async def selected(
+    acts: dict[str, Act],
+    noise: float = 0.01,
+    plain: Sequence[str] = (),
+    hidden: Sequence[str] = (),
+) -> tuple[Selection, list[str]]:
+    """What is chosen of these, of which the first is the original; and what is told."""
+    contenders = [
+        contender(how, 0 if number == 0 or how in plain else number)
+        for number, how in enumerate(acts)
+        if how not in hidden
+    ]
+    told: list[str] = []
+    async with MockExecutor(acts, noise=noise) as executor:
+        selector = Selector(executor, PROGRAM, BUDGET, 0, False, told.append)
+        return await selector.select(contenders), told
+
+
+def notes(selection: Selection) -> dict[str, str]:
+    return {one.how: one.note for one in selection.tried if one.note}
+
+
+async def test_the_fastest_that_is_right_wins() -> None:
+    found, _ = await selected({"original": act(4), "fast": act(2), "faster": act(1)})
+    assert found.winner.how == "faster"
+    assert found.floats is not None
+    assert found.floats.outcome == "agree"
+    assert found.seconds(found.winner) == pytest.approx(1e-3, rel=0.05)
+    assert found.speedup(found.original) == pytest.approx(4, rel=0.05)
+    assert [one.how for one in found.tried if one.won] == ["faster"]
+    assert not found.in_doubt
+
+
+async def test_one_that_is_wrong_at_the_real_shape_is_refused() -> None:
+    """What the device gives counts, whatever was proved of the program."""
+    wrong = act(1, lambda inputs: (inputs[0] * np.float32(2.001),))
+    found, told = await selected({"original": act(4), "right": act(2), "wrong": wrong})
+    assert found.winner.how == "right"
+    assert notes(found)["wrong"].startswith("not as accurate: differ")
+    assert any("wrong is not as accurate" in line for line in told)
+
+
+async def test_one_that_no_inputs_tell_apart_from_wrong_is_refused() -> None:
+    def nowhere(inputs: Any) -> tuple[Any, ...]:
+        return (inputs[0] * np.float32(np.nan),)
+
+    found, told = await selected({"original": act(4, nowhere), "fast": act(1, nowhere)})
+    assert found.winner.how == "original"
+    assert notes(found)["fast"].startswith("not to be judged, as no inputs tell")
+    assert any("1e+02 % of the outputs not finite" in line for line in told)
+
+
+async def test_one_that_only_lacks_numbers_runs_again_and_is_watched() -> None:
+    """It is as fast, but for inputs on which it gives none: there it is the original."""
+
+    def lacking(inputs: Any) -> tuple[Any, ...]:
+        found = doubled(inputs)[0].copy()
+        found[0] = np.inf
+        return (found,)
+
+    acts = {
+        "original": act(4),
+        "lacking": act(1, lacking),
+        "lacking; watched": act(1.5),
+        "wrong": act(1.2, lambda inputs: (inputs[0],)),
+        "other": act(2),
+    }
+    source = "def doubled(x):\n    return x + x\n"
+    contenders = [contender(how, at) for at, how in ((0, "original"), (2, "other"), (3, "wrong"))]
+    contenders += [CandidateSource("lacking", 1, b"", source, "doubled", ("proved",))]
+    async with MockExecutor(acts) as executor:
+        selector = Selector(executor, PROGRAM, BUDGET, 0, False, lambda text: None)
+        found = await selector.select(contenders)
+    assert found.winner.how == "lacking; watched"
+    assert found.speedup(found.original) == pytest.approx(4 / 1.5, rel=0.05)
+    assert "not finite" in notes(found)["lacking"]
+    assert notes(found)["wrong"].startswith("not as accurate"), "and does not run again"
+    assert len(found.last.entrants) == 3
+
+
+async def test_where_all_finalists_are_wrong_the_next_best_run() -> None:
+    """But none that computes the same program as they do, nor one that is slower."""
+    wrong = act(1, lambda inputs: (inputs[0] * np.float32(2.001),))
+    names = [f"wrong {number}" for number in range(BUDGET.finalists)]
+    acts = {**dict.fromkeys(names, wrong), "right": act(2), "alike": act(3), "slow": act(5)}
+    acts["spelled"] = act(3.9)
+    forms = {how: form for form, how in enumerate(["original", *acts])}
+    forms |= {"alike": 1, "spelled": 0}
+    told: list[str] = []
+    async with MockExecutor({"original": act(4), **acts}) as executor:
+        selector = Selector(executor, PROGRAM, BUDGET, 0, False, told.append)
+        found = await selector.select([contender(*one) for one in forms.items()])
+    assert found.winner.how == "right"
+    assert [one.how for one in found.last.entrants] == ["original", "right", "spelled"]
+    assert "none of them can be taken: 1 more beside the original" in told
+    assert all(notes(found)[one].endswith("in the first race") for one in ("slow", "alike"))
+    assert all(notes(found)[name].startswith("not as accurate") for name in names)
+
+
+async def test_where_a_finalist_only_lost_nobody_else_runs() -> None:
+    """Who came behind those that are right would lose as well."""
+    wrong = act(1, lambda inputs: (inputs[0] * np.float32(2.001),))
+    acts = {"original": act(4), "wrong": wrong}
+    acts |= {f"equal {number}": act(4) for number in range(2 * BUDGET.finalists)}
+    found, told = await selected(acts, noise=0.02)
+    assert found.winner.how == "original"
+    assert sum(line.startswith("none of them can be taken") for line in told) <= 1
+
+
+@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("cause", [Cause.HUNG, Cause.CRASHED])
+async def test_one_that_hangs_or_crashes_costs_only_itself(stage: Stage, cause: Cause) -> None:
+    bad = act(1, fails=(stage, cause))
+    found, _ = await selected({"original": act(4), "bad": bad, "good": act(2)})
+    assert found.winner.how == "good"
+    assert notes(found)["bad"].startswith("bad ")
+    assert [one.how for one in found.tried] == ["original", "bad", "good"]
+
+
+async def test_where_nothing_is_faster_the_original_stays() -> None:
+    """A gain below 3 % is none."""
+    found, _ = await selected({"original": act(4), "same": act(3.95), "slow": act(8)}, noise=0.001)
+    assert found.winner.how == "original"
+    assert found.floats is None
+    assert not found.in_doubt
+    assert [one.how for one in found.tried if one.seconds is not None] == [
+        "original",
+        "same",
+        "slow",
+    ]
+
+
+@pytest.mark.parametrize("stage", Stage)
+async def test_an_original_that_does_not_run_is_said(stage: Stage) -> None:
+    bad = act(4, fails=(stage, Cause.CRASHED))
+    with pytest.raises(OptimizeError, match="the original does not run: original crashed"):
+        await selected({"original": bad, "good": act(2)})
+
+
+@pytest.mark.parametrize(("backend", "told"), [("gpu", True), ("cpu", False)])
+async def test_memory_of_a_gpu_may_be_held_by_the_host(
+    backend: str, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    bad = act(4, fails=(Stage.RACE, Cause.MEMORY))
+    with pytest.raises(OptimizeError, match="ran out of memory") as raised:
+        await selected({"original": bad, "good": act(2)})
+    assert ("XLA_PYTHON_CLIENT_PREALLOCATE" in str(raised.value)) is told
+
+
+async def test_what_noise_hides_is_raced_again_and_left_in_doubt() -> None:
+    found, told = await selected({"original": act(4), "fast": act(3.5)}, noise=0.4)
+    assert found.winner.how == "original"
+    assert found.in_doubt
+    assert 1 <= sum("racing again" in line for line in told) <= 2
+
+
+async def test_where_all_is_noise_nothing_is_certain() -> None:
+    """Also where the one that is faster seems slower."""
+    for seed in range(5):
+        acts = {"original": act(4), "fast": act(3)}
+        async with MockExecutor(acts, noise=3.0, seed=seed) as executor:
+            selector = Selector(executor, PROGRAM, BUDGET, 0, False, lambda text: None)
+            found = await selector.select([contender(how, at) for at, how in enumerate(acts)])
+        assert found.winner.how == "original"
+        assert found.in_doubt
+
+
+async def test_where_nothing_else_runs_noise_hides_nothing() -> None:
+    found, _ = await selected({"original": act(4)}, noise=3.0)
+    assert not found.in_doubt
+
+
+class Lucky(MockExecutor):
+    """One contender is fast as long as others run beside it."""
+
+    def __init__(self, acts: dict[str, Act], lucky: str, **options: Any) -> None:
+        super().__init__(acts, **options)
+        self._lucky = lucky
+        self.seeds: list[int] = []
+
+    async def race(self, contenders: Sequence[Compiled], **options: Any) -> Race:
+        found = await super().race(contenders, **options)
+        self.seeds.append(options["seed"])
+        if len(contenders) <= 2:
+            return found
+        halved = {
+            way: Samples(tuple(one / 3 for one in samples.wall), samples.cpu)
+            for way, samples in found.laps[1].samples.items()
+        }
+        return msgspec.structs.replace(
+            found, laps=(found.laps[0], Lap(self._lucky, halved), *found.laps[2:])
+        )
+
+
+async def test_the_winner_has_to_win_again_alone_on_other_inputs() -> None:
+    """Of many, one is the fastest by chance; what it is said to gain is from a race of its own."""
+    acts = {"original": act(4), "lucky": act(4), "fast": act(2)}
+    contenders = [contender(how, number) for number, how in enumerate(acts)]
+    told: list[str] = []
+    async with Lucky(acts, "lucky") as executor:
+        selector = Selector(executor, PROGRAM, BUDGET, 5, False, told.append)
+        found = await selector.select(contenders)
+    assert found.winner.how == "fast"
+    assert notes(found)["lucky"].startswith("not confirmed: ")
+    assert any(line.startswith("lucky is not confirmed") for line in told)
+    assert [one.how for one in found.final.entrants] == ["original", "fast"]
+    assert executor.seeds == [5, 6, 6]
+    assert found.speedup(found.original) == pytest.approx(2, rel=0.05)
+
+
+async def test_the_best_spelling_is_in_the_race_that_confirms() -> None:
+    found, _ = await selected(
+        {"original": act(4), "fast": act(1), "spelled": act(2), "slow": act(3)}, plain=["spelled"]
+    )
+    assert [one.how for one in found.final.entrants] == ["original", "fast", "spelled"]
+    assert found.plain.how == "spelled"
+    assert found.speedup(found.plain) == pytest.approx(2, rel=0.05)
+
+
+class Turning(MockExecutor):
+    """Where only three run, the second is slower than the third in most rounds."""
+
+    async def race(self, contenders: Sequence[Compiled], **options: Any) -> Race:
+        found = await super().race(contenders, **options)
+        if len(contenders) != 3:
+            return found
+        spelled = found.laps[2].samples
+        slower = {
+            way: Samples(
+                tuple(one * (1.25 if at % 3 else 1e-3) for at, one in enumerate(spelled[way].wall)),
+                spelled[way].cpu,
+            )
+            for way in found.ways
+        }
+        laps = (found.laps[0], Lap(found.laps[1].name, slower), found.laps[2])
+        return msgspec.structs.replace(found, laps=laps)
+
+
+async def test_one_that_is_told_as_slower_than_the_best_spelling_is_refused() -> None:
+    """By paired rounds, though it wins against the original; then the best spelling is taken."""
+    acts = {"original": act(8), "fast": act(1), "spelled": act(2), "slow": act(3)}
+    contenders = [contender(how, 2 * (how != "spelled")) for how in acts]
+    contenders[0] = contender("original", 0)
+    told: list[str] = []
+    async with Turning(acts) as executor:
+        selector = Selector(executor, PROGRAM, BUDGET, 0, False, told.append)
+        found = await selector.select(contenders)
+    assert found.winner.how == "spelled"
+    assert "0.80 times the best spelling, with noise" in notes(found)["fast"]
+    assert found.speedup(found.plain) == 1
+
+
+async def test_one_that_is_faster_hot_and_slower_cold_is_refused() -> None:
+    cold = act(1, cold_seconds=5e-3)
+    found, _ = await selected({"original": act(4), "cold": cold, "fast": act(2)})
+    assert found.winner.how == "fast"
+    assert notes(found)["cold"].startswith("slower in some way: 0.8")
+    assert notes(found)["cold"].endswith("times called on inputs in no cache")
+
+
+async def test_where_only_what_is_slower_cold_is_faster_hot_there_is_no_doubt() -> None:
+    cold = act(1, cold_seconds=8e-3)
+    found, told = await selected({"original": act(4), "cold": cold})
+    assert found.winner.how == "original"
+    assert not found.in_doubt
+    assert not any("racing again" in line for line in told)
+
+
+async def test_a_judge_that_fails_costs_only_the_contender() -> None:
+    short = act(1, lambda inputs: (inputs[0][:3],))
+    found, told = await selected({"original": act(4), "short": short, "fast": act(2)})
+    assert found.winner.how == "fast"
+    assert notes(found)["short"].startswith("not judged: it cannot be judged")
+    assert any(line.startswith("short is not judged") for line in told)
+
+
+async def test_one_with_an_output_that_no_inputs_tell_of_is_refused() -> None:
+    """It agrees where the original is finite; the other output might be anything."""
+
+    def both(inputs: Any) -> tuple[Any, ...]:
+        with np.errstate(all="ignore"):
+            return inputs[0] * np.float32(2), np.log(-np.abs(inputs[0]) - np.float32(1))
+
+    acts = {"original": act(4, both), "fast": act(1, both)}
+    program = parse(
+        "program both(x: f32[6]) {\n  a = mul(x, 2)\n  b = abs(x)\n  c = neg(b)\n"
+        "  d = sub(c, 1)\n  e = log(d)\n  return a, e\n}\n"
+    )
+    contenders = [contender(how, number) for number, how in enumerate(acts)]
+    async with MockExecutor(acts) as executor:
+        selector = Selector(executor, program, BUDGET, 0, False, lambda line: None)
+        found = await selector.select(contenders)
+    assert found.winner.how == "original"
+    assert notes(found)["fast"].startswith("not to be judged, as no inputs tell of output 1: agree")
+
+
+async def test_the_best_spelling_is_in_the_last_race() -> None:
+    """So that an answer is compared with it, however many rewritten ones are faster."""
+    acts = {"original": act(8), "spelled": act(6), "slowly spelled": act(7)}
+    acts |= {f"fast {number}": act(1 + number / 10) for number in range(5)}
+    found, _ = await selected(acts, plain=["spelled", "slowly spelled"])
+    assert [one.how for one in found.last.entrants] == [
+        "original", "fast 0", "fast 1", "fast 2", "spelled",
+    ]  # fmt: skip
+    assert found.plain.how == "spelled"
+    assert notes(found)["slowly spelled"].endswith("times in the first race")
+
+
+def beforehand(milliseconds: float, pack: Callable[..., Any], **more: Any) -> dict[str, Act]:
+    """A contender that is given what `pack` makes, and that contender's way of making it."""
+    run = act(milliseconds, lambda inputs: (inputs[0] + 0,), **more)
+    return {"beforehand": run, "beforehand: pack": act(0.1, pack)}
+
+
+async def test_what_is_made_beforehand_wins_and_the_best_without_it_stays_beside() -> None:
+    acts = {"original": act(4), "plain": act(3), "slow": act(8)}
+    found, told = await selected(acts | beforehand(1, doubled), hidden=["beforehand: pack"])
+    assert found.winner.how == "beforehand"
+    assert found.otherwise.how == "plain"
+    assert found.floats is not None
+    assert found.floats.outcome == "agree"
+    assert [line for line in told if line.startswith("checking")] == [
+        "checking beforehand on the device",
+        "checking plain on the device",
+    ]
+
+
+async def test_where_nothing_else_is_faster_the_original_stays_beside() -> None:
+    acts = {"original": act(4), **beforehand(1, doubled)}
+    found, _ = await selected(acts, hidden=["beforehand: pack"], plain=["beforehand"])
+    assert found.otherwise.how == "original"
+    assert found.plain.how == "original"
+
+
+async def test_what_is_made_wrong_beforehand_is_refused() -> None:
+    wrong = beforehand(1, lambda inputs: (inputs[0] * np.float32(2.001),))
+    found, _ = await selected(
+        {"original": act(4), "plain": act(2), **wrong}, hidden=["beforehand: pack"]
+    )
+    assert found.winner is found.otherwise
+    assert found.winner.how == "plain"
+    assert notes(found)["beforehand"].startswith("not as accurate: differ")
+
+
+@pytest.mark.parametrize("stage", [Stage.COMPILE, Stage.RUN])
+async def test_what_cannot_be_made_beforehand_costs_only_itself(stage: Stage) -> None:
+    acts = {"original": act(4), **beforehand(1, doubled)}
+    acts["beforehand: pack"] = act(0.1, fails=(stage, Cause.CRASHED))
+    found, _ = await selected(acts, hidden=["beforehand: pack"])
+    assert found.winner.how == "original"
+    assert notes(found)["beforehand"].startswith("beforehand: pack crashed")
+
+
+async def test_one_that_makes_nothing_beforehand_is_in_the_last_race() -> None:
+    acts = {"original": act(8), "plain": act(6)}
+    for number in range(5):
+        pair = beforehand(1 + number / 10, doubled)
+        acts |= {f"{number} {name}": each for name, each in pair.items()}
+    found, _ = await selected(acts, hidden=[name for name in acts if name.endswith("pack")])
+    assert found.otherwise.how == "plain"
+    assert {one.how for one in found.last.entrants} >= {"original", "plain"}
