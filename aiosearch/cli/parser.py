@@ -28,6 +28,7 @@ COMMANDS = {
     "optimize": "find a faster function that computes the same",
     "explain": "show a program or an answer on its way to machine code",
     "verify": "say whether two tensor programs compute the same",
+    "cuda": "check CUDA kernels for races and the like, or show what they become",
     "programs": "list the built-in tensor programs, or show one",
     "strategies": "list the installed strategies",
     "cache": "look at z3's verdicts on disk, or remove them",

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...codegen.ir import Operation as Function
-from ...codegen.native.compiling import parsed, target_machine
+from ...codegen.llvm.scalars import ERRORS, library, symbol
+from ...codegen.native.compiler import parse_module, target_machine
 from ...codegen.native.errors import NativeError
-from ...codegen.native.library import llvm, llvmlite
-from ...codegen.native.machine import Machine, host
-from ...codegen.native.objects import default_objects_path, objects_in
-from ...codegen.scalars import ERRORS, library, symbol
+from ...codegen.native.llvm_library import llvm, llvmlite
+from ...codegen.native.machine import CpuMachine, host
+from ...codegen.native.object_cache import default_objects_path, object_cache_in
 from ...tensor.types import DType
 from ..ir.types import Scalar
 
@@ -56,10 +56,10 @@ def function_error(name: str, type: Scalar) -> float | None:
     return ERRORS[FUNCTIONS[name], DTYPES[type]].of(fused=host().fma)
 
 
-def _optimized(text: str, machine: Machine) -> Any:
+def _optimized(text: str, machine: CpuMachine) -> Any:
     """The module that instructions are chosen for. Vectors are ours, so LLVM looks for none."""
     target = target_machine(machine)
-    module = parsed(text, llvm.create_context())
+    module = parse_module(text, llvm.create_context())
     module.triple = machine.triple
     module.data_layout = str(target.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
@@ -87,7 +87,7 @@ def loaded(text: str, name: str) -> tuple[int, Any]:
     machine = host()
     parts = (_LAYOUT, llvmlite.__version__, machine.triple, machine.name, machine.features, text)
     digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
-    objects = objects_in(default_objects_path())
+    objects = object_cache_in(default_objects_path())
     code = objects.get(digest, lambda: _compiled(text, machine))
     builder = llvm.JITLibraryBuilder()
     builder.add_object_img(code).add_current_process()
@@ -99,7 +99,7 @@ def loaded(text: str, name: str) -> tuple[int, Any]:
     return int(memory[name]), memory
 
 
-def _compiled(text: str, machine: Machine) -> bytes:
+def _compiled(text: str, machine: CpuMachine) -> bytes:
     code: bytes = target_machine(machine).emit_object(_optimized(text, machine))
     return code
 

@@ -51,6 +51,26 @@ class Lowered:
     grouping: Grouping
     emitted: Emitted
 
+    def reasons(self) -> list[str]:
+        """The decisions that were taken, each with its reason, for people."""
+        lines = [f"{at}: the barrier goes, as its neighbours order all it orders" for at in self.removed]
+        if self.stored:
+            names = ", ".join(_named(each) for each in self.stored)
+            size = sum(each.type.size for each in self.stored)
+            lines.append(f"stored across barriers: {names} ({size} bytes for each thread)")
+        if self.recomputed:
+            lines.append(f"computed again behind barriers: {len(self.recomputed)} values")
+        group = self.grouping
+        along = "all threads of the block" if group.linear else "threadIdx.x"
+        lines.append(f"a vector is {group.lanes} threads along {along}")
+        if group.rows > 1:
+            lines.append(f"{group.rows} rows of threads go together, as a loop reads what they share")
+        return lines
+
+
+def _named(value: Value) -> str:
+    return f"%{value.number}{'.' + value.hint if value.hint else ''}"
+
 
 @dataclass(frozen=True, slots=True)
 class Code:
