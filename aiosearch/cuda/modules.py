@@ -12,6 +12,7 @@ from .compiled import threads
 from .compiled.lowering import Choices, Lowered, compiled, lowered
 from .errors import CudaError, LaunchError
 from .frontend.sources import Source
+from .hosts import HostFunction
 from .interpreter.findings import Finding, Findings
 from .interpreter.memory import Memory
 from .interpreter.running import Run
@@ -63,18 +64,35 @@ class Module:
         self.choices = choices or Choices()
         self._kernels: dict[str, Kernel] = {}
 
-    def __getattr__(self, name: str) -> Kernel:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return self[name]
+        return self.host(name) if name in self.source.hosts else self[name]
 
     def __getitem__(self, name: str) -> Kernel:
         if name not in self._kernels:
-            self._kernels[name] = Kernel(self, self.source.function(name))
+            function = self.source.function(name)
+            if not function.is_kernel:
+                raise LaunchError(f"{name} is a host function: call it")
+            self._kernels[name] = Kernel(self, function)
         return self._kernels[name]
 
+    def host(self, name: str) -> HostFunction:
+        """A function that runs on the host, and launches kernels."""
+        return HostFunction(self.source.function(name), self.symbols, self._launch)
+
+    def _launch(
+        self,
+        kernel: str,
+        grid: Dims,
+        block: Dims,
+        shared: int,
+        values: Sequence[int | float | bool],
+    ) -> None:
+        self[kernel][grid, block, shared].run(values)
+
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self.source.kernels]
+        return [*super().__dir__(), *self.source.kernels, *self.source.hosts]
 
     @property
     def kernels(self) -> tuple[str, ...]:

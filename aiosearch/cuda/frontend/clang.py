@@ -168,6 +168,15 @@ def evaluated(cursor: Any) -> int | float | bytes | None:
         lib.clang_EvalResult_dispose(result)
 
 
+def string(literal: Any) -> bytes | None:
+    """The bytes of a string literal, of which libclang has the text with quotes and escapes."""
+    if literal.kind.name != "STRING_LITERAL":
+        return None
+    text: str = literal.spelling
+    quoted = text[text.find('"') + 1 : text.rfind('"')]
+    return quoted.encode().decode("unicode_escape").encode("latin-1", "replace")
+
+
 def functions(unit: Any) -> Iterator[Any]:
     """The functions and templates of a tree that have a body, those in namespaces included."""
     yield from _functions(unit.cursor)

@@ -250,7 +250,7 @@ def _read_only(translator: Translator, arguments: Sequence[Any]) -> Leaves:
 
 def _printf(translator: Translator, arguments: Sequence[Any]) -> Leaves:
     builder = translator.builder
-    text = clang.evaluated(scanning.stripped(arguments[0]))
+    text = clang.evaluated(arguments[0]) or clang.string(scanning.stripped(arguments[0]))
     if not isinstance(text, bytes):
         raise UnsupportedConstruct("a format of printf that is no literal", builder.at)
     values = tuple(translator.scalar(each) for each in arguments[1:])

@@ -171,6 +171,11 @@ class Translator(Expressions):
         launch = _configuration(cursor)
         if launch is not None:
             return self._launched(cursor, launch), None
+        if _copies(function):
+            place, (source, *_) = self._object(cursor, function)
+            assert place is not None
+            self.write(place, self.value(source))
+            return self.read(place), place
         name = function.spelling
         definition = function if clang.body(function) is not None else function.get_definition()
         if definition is None or clang.body(definition) is None:
@@ -819,6 +824,14 @@ def signature(function: Any) -> str:
 
 def _nothing() -> None:
     return None
+
+
+def _copies(function: Any) -> bool:
+    """Whether it is an assignment that the compiler wrote, which copies member by member."""
+    if function.spelling != "operator=":
+        return False
+    parameters = clang.parameters(function)
+    return not parameters or not parameters[0].spelling
 
 
 def _configuration(call: Any) -> Any | None:
