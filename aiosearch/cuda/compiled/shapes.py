@@ -31,6 +31,7 @@ from ..ir.operations import (
     Load,
     Operand,
     Operation,
+    Space,
     Threads,
     Value,
     Warp,
@@ -99,6 +100,8 @@ class Shapes:
                 self.of[result] = Shape(0 if same else None, rows)
             case Atomic(result=result):
                 self.of[result] = Shape(None, self._by_row)
+            case Alloc(result=result, space=Space.PRIVATE, size=size):
+                self.of[result] = Shape(size, self._by_row)
             case Alloc(result=result):
                 self.of[result] = UNIFORM
             case Warp(result=result, name=name):

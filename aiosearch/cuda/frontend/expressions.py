@@ -149,13 +149,13 @@ class Expressions:
 
     def converted(self, cursor: Any, type: Any) -> Leaves:
         source, target = layout.canonical(cursor.type), layout.canonical(type)
-        if layout.is_array(source) and target.kind.name == "POINTER":
+        if layout.is_array(source) and layout.kind(target) == "POINTER":
             place = self.place(cursor)
             return (self.pointer(place),)
-        if target.kind.name == "VOID":
+        if layout.kind(target) == "VOID":
             self.value(cursor)
             return ()
-        if source.kind.name == "RECORD" and target.kind.name == "RECORD":
+        if layout.kind(source) == "RECORD" and layout.kind(target) == "RECORD":
             values = self.value(cursor)
             return values[: len(layout.leaves(target, self.builder.at))]
         wanted = layout.scalar(target)
@@ -192,7 +192,7 @@ class Expressions:
             base = scanning.stripped(inner[0])
             if base.kind.name == "DECL_REF_EXPR" and base.spelling in _INDICES:
                 return (self.builder.index(f"{_INDICES[base.spelling]}.{cursor.spelling}"),)
-            if not _is_lvalue(base) and layout.canonical(inner[0].type).kind.name == "RECORD":
+            if not _is_lvalue(base) and layout.kind(inner[0].type) == "RECORD":
                 place = self.held(inner[0].type, self.value(inner[0]))
                 return self.read(self._member_of(place, cursor))
         if cursor.referenced is not None and cursor.referenced.kind.name == "VAR_DECL":
@@ -483,7 +483,7 @@ class Expressions:
             if self.this is None:
                 raise UnsupportedConstruct("a member without its object", self.builder.at)
             return self._member_of(self.this, cursor)
-        if layout.canonical(inner[0].type).kind.name == "POINTER":
+        if layout.kind(inner[0].type) == "POINTER":
             base: Place = Stored(Address(self.scalar(inner[0])), layout.pointee(inner[0].type))
         else:
             base = self.place(inner[0])
@@ -593,7 +593,7 @@ def _is_lvalue(cursor: Any) -> bool:
             ) and cursor.referenced.spelling not in _INDICES
         case "MEMBER_REF_EXPR":
             inner = clang.children(cursor)
-            return not inner or layout.canonical(inner[0].type).kind.name == "POINTER" or _is_lvalue(
+            return not inner or layout.kind(inner[0].type) == "POINTER" or _is_lvalue(
                 inner[0]
             )
         case "ARRAY_SUBSCRIPT_EXPR":

@@ -48,20 +48,30 @@ def canonical(type: Any) -> Any:
     return type.get_canonical()
 
 
+def kind(type: Any) -> str:
+    """The kind of a type without its name; the binding lacks that of halves."""
+    real = canonical(type)
+    try:
+        name: str = real.kind.name
+    except ValueError:
+        return "FLOAT16" if real.spelling.endswith("_Float16") else "UNKNOWN"
+    return name
+
+
 def scalar(type: Any) -> Scalar | None:
     """The scalar that a type is; none for structs, arrays and `void`."""
     real = canonical(type)
-    if real.kind.name == "ENUM":
+    if kind(real) == "ENUM":
         return scalar(real.get_declaration().enum_type)
-    return _KINDS.get(real.kind.name)
+    return _KINDS.get(kind(real))
 
 
 def is_array(type: Any) -> bool:
-    return canonical(type).kind.name in ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
+    return kind(type) in ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
 
 
 def is_reference(type: Any) -> bool:
-    return canonical(type).kind.name in ("LVALUEREFERENCE", "RVALUEREFERENCE")
+    return kind(type) in ("LVALUEREFERENCE", "RVALUEREFERENCE")
 
 
 def referred(type: Any) -> Any:
@@ -76,15 +86,15 @@ def pointee(type: Any) -> Any:
 def element(type: Any) -> Any:
     """Of an array or a pointer."""
     real = canonical(type)
-    return real.get_pointee() if real.kind.name == "POINTER" else real.element_type
+    return real.get_pointee() if kind(real) == "POINTER" else real.element_type
 
 
 def size(type: Any) -> int:
     """Bytes; of `void` one, as compilers have it for arithmetic on its pointers."""
     real = canonical(type)
-    if real.kind.name == "VOID":
+    if kind(real) == "VOID":
         return 1
-    if real.kind.name == "INCOMPLETEARRAY":
+    if kind(real) == "INCOMPLETEARRAY":
         return 0
     return max(int(real.get_size()), 1)
 
@@ -95,7 +105,7 @@ def leaves(type: Any, at: Location) -> tuple[Leaf, ...]:
     single = scalar(real)
     if single is not None:
         return (Leaf(0, single),)
-    match real.kind.name:
+    match kind(real):
         case "RECORD":
             return _record(real, at)
         case "CONSTANTARRAY":
@@ -134,7 +144,7 @@ def holds_array(type: Any) -> bool:
     real = canonical(type)
     if is_array(real):
         return True
-    if real.kind.name != "RECORD":
+    if kind(real) != "RECORD":
         return False
     if real.get_declaration().kind.name == "UNION_DECL":
         return True

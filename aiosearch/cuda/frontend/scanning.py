@@ -34,7 +34,7 @@ def root(cursor: Any) -> Any | None:
                 return cursor.referenced
             case "MEMBER_REF_EXPR" | "ARRAY_SUBSCRIPT_EXPR":
                 inner = clang.children(cursor)
-                if not inner or layout.canonical(inner[0].type).kind.name == "POINTER":
+                if not inner or layout.kind(inner[0].type) == "POINTER":
                     base = stripped(inner[0]) if inner else None
                     if base is None or not layout.is_array(base.type):
                         return None

@@ -93,10 +93,10 @@ class Translator(Expressions):
         for parameter in clang.parameters(cursor):
             parameters += self._parameter(parameter)
         result = cursor.result_type
-        if layout.canonical(result).kind.name != "VOID" and self.is_kernel:
+        if layout.kind(result) != "VOID" and self.is_kernel:
             raise UnsupportedConstruct("a kernel that returns a value", at)
         place = None
-        if layout.canonical(result).kind.name != "VOID":
+        if layout.kind(result) != "VOID":
             zeros = tuple(Constant(0, leaf.type) for leaf in layout.leaves(result, at))
             place = self.held(result, zeros)
         self._frames.append(_Frame(cursor.spelling, self.new_key((_FALSE,)), place))
@@ -124,7 +124,7 @@ class Translator(Expressions):
             found.append(Parameter(value, label))
         if len(parts) == 1 and parts[0].type is Scalar.PTR:
             target = layout.pointee(cursor.type)
-            void = layout.canonical(target).kind.name in ("VOID", "FUNCTIONPROTO")
+            void = layout.kind(target) in ("VOID", "FUNCTIONPROTO")
             element = None if void else layout.uniform_element(target, at)
             const = target.is_const_qualified()
             found = [
@@ -264,7 +264,7 @@ class Translator(Expressions):
         this, arguments = self._object(cursor, function)
         result = None
         type = function.result_type
-        if layout.canonical(type).kind.name != "VOID" and not layout.is_reference(type):
+        if layout.kind(type) != "VOID" and not layout.is_reference(type):
             zeros = tuple(Constant(0, leaf.type) for leaf in layout.leaves(type, at))
             result = self.held(type, zeros)
         with _Inlining(self, function, result, this) as frame:
@@ -286,7 +286,7 @@ class Translator(Expressions):
         inner = clang.children(callee)
         if not inner:
             return self.this, arguments
-        if layout.canonical(inner[0].type).kind.name == "POINTER":
+        if layout.kind(inner[0].type) == "POINTER":
             return Stored(Address(self.scalar(inner[0])), layout.pointee(inner[0].type)), arguments
         return self.place(inner[0]), arguments
 
@@ -342,7 +342,7 @@ class Translator(Expressions):
             type, at = cursor.type, clang.location(cursor)
             self.builder.at = at
             element = layout.main_scalar(type, at)
-            if layout.canonical(type).kind.name == "INCOMPLETEARRAY":
+            if layout.kind(type) == "INCOMPLETEARRAY":
                 if self._dynamic is None:
                     self._dynamic = self.builder.alloc(
                         Space.SHARED, None, element, cursor.spelling
