@@ -1,4 +1,4 @@
-"""CUDA kernels on the CPU: checked, compiled, on all cores and vectors, without a GPU or toolkit."""
+"""CUDA kernels on a CPU: checked, compiled for all cores and vectors, with no GPU or toolkit."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def from_file(path: Path) -> list[Spec]:
         raise LaunchError(f"{path} is no TOML: {error}") from None
     listed = table.get("launch")
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-        raise LaunchError(f"{path} has no list of launches: launch = [\"kernel[1, 64](f32[64])\"]")
+        raise LaunchError(f'{path} has no list of launches: launch = ["kernel[1, 64](f32[64])"]')
     return [read(each) for each in listed]
 
 

@@ -1,7 +1,7 @@
 """Of each operation of a kernel: is it exact on this machine, approximate, or unsupported.
 
-*Exact* means the bits that a GPU gives, or, where a GPU's own bits depend on how it was compiled
-(a product and a sum may be rounded once or twice), one of those it may give. *Approximate* names the
+*Exact* means the bits that a GPU gives, or, where a GPU's own bits depend on how it was compiled (a
+product and a sum may be rounded once or twice), one of those it may give. *Approximate* names the
 error of our function in units of the last place; a GPU's own functions differ by as much.
 """
 

@@ -161,4 +161,13 @@ _DTYPES: dict[Scalar, np.dtype[Any]] = {
     Scalar.PTR: np.dtype(np.int64),
 }
 
-__all__ = ["CudaError", "Symbols", "array_of", "check_shape", "dims", "flattened", "scalar_of", "words"]
+__all__ = [
+    "CudaError",
+    "Symbols",
+    "array_of",
+    "check_shape",
+    "dims",
+    "flattened",
+    "scalar_of",
+    "words",
+]

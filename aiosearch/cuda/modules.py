@@ -119,7 +119,7 @@ class Kernel:
 
 
 class Launch:
-    """A kernel with a shape. Called with arrays and numbers, it runs, and writes into the arrays."""
+    """A kernel with a shape. Called with arrays and numbers, it runs and writes into the arrays."""
 
     def __init__(self, kernel: Kernel, grid: Dims, block: Dims, shared: int) -> None:
         check_shape(grid, block, shared)
@@ -132,7 +132,9 @@ class Launch:
         function, name = self._function, self._function.name
         held: list[Array] = []
         values: list[int | float | bool] = []
-        for parameter, value in zip(function.parameters, flattened(function, arguments), strict=True):
+        for parameter, value in zip(
+            function.parameters, flattened(function, arguments), strict=True
+        ):
             if parameter.value.type is not Scalar.PTR:
                 values.append(scalar_of(parameter, value, name))
             elif value is None:
@@ -182,7 +184,9 @@ class Launch:
         function, name, memory = self._function, self._function.name, Memory()
         values: list[int | float | bool] = []
         bases: dict[tuple[int, int], int] = {}
-        for parameter, value in zip(function.parameters, flattened(function, arguments), strict=True):
+        for parameter, value in zip(
+            function.parameters, flattened(function, arguments), strict=True
+        ):
             if parameter.value.type is not Scalar.PTR:
                 values.append(scalar_of(parameter, value, name))
             elif value is None:

@@ -12,7 +12,10 @@ from aiosearch.cuda.errors import LaunchError
 from aiosearch.cuda.interpreter.findings import Kind
 from aiosearch.cuda.modules import load
 
-HEAD = "__global__ void k(float *a, float *b, int n) {\n  __shared__ float s[64];\n  int t = threadIdx.x;\n"
+HEAD = """__global__ void k(float *a, float *b, int n) {
+  __shared__ float s[64];
+  int t = threadIdx.x;
+"""
 LAUNCH = "k[2, 64](f32[128], zeros(f32[128]), 64)"
 
 FAULTS = {
@@ -44,7 +47,11 @@ FAULTS = {
     "a read before the beginning": ("s[t] = a[t - 1];", Kind.OUT_OF_BOUNDS, 4),
     "shared memory behind its end": ("s[t + 1] = 1;", Kind.OUT_OF_BOUNDS, 4),
     "shared memory that nobody wrote": ("if (t) s[t] = 1;\nfloat x = s[t];", Kind.UNINITIALIZED, 5),
-    "own memory that nobody wrote": ("float m[4];\nm[0] = 1;\ns[t] = m[t & 3];", Kind.UNINITIALIZED, 6),
+    "own memory that nobody wrote": (
+        "float m[4];\nm[0] = 1;\ns[t] = m[t & 3];",
+        Kind.UNINITIALIZED,
+        6,
+    ),
     "a number between two places": ("s[t] = *(int *)((char *)a + 2);", Kind.MISALIGNED, 4),
     "a shuffle from a thread that is absent": (
         "if (t < 16)\ns[t] = __shfl_down_sync(0xffff, 1.0f, 8);",
@@ -66,7 +73,9 @@ CLEAN = {
     "a barrier between": "s[t] = a[t]; __syncthreads(); b[blockIdx.x * 64 + t] = s[63 - t];",
     "atomics only": "if (!t) s[0] = 0; __syncthreads(); atomicAdd(&s[0], a[t]);",
     "a uniform condition": "if (n > 3) { s[t] = 1; __syncthreads(); a[0]; s[63 - t] += 1; }",
-    "a return before a barrier": "if (t > 40) return; s[t] = 1; __syncthreads(); float x = s[40 - t];",
+    "a return before a barrier": (
+        "if (t > 40) return; s[t] = 1; __syncthreads(); float x = s[40 - t];"
+    ),
     "two barriers in a loop": (
         "s[t] = a[t]; for (int i = 0; i < 3; i++) { __syncthreads(); float x = s[63 - t];"
         " __syncthreads(); s[t] = x; }"

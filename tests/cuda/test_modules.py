@@ -101,7 +101,9 @@ def test_several_threads_of_python_launch_at_once() -> None:
         ((1, 32), (np.zeros(4, np.float32), "x")),
     ],
 )
-def test_a_launch_that_no_gpu_takes_is_refused(shape: object, arguments: tuple[object, ...]) -> None:
+def test_a_launch_that_no_gpu_takes_is_refused(
+    shape: object, arguments: tuple[object, ...]
+) -> None:
     with pytest.raises(cuda.LaunchError):
         cuda.load(TEXT)["scale<float, 1>"][shape](*arguments)
 
@@ -119,7 +121,10 @@ def test_a_launch_that_no_gpu_takes_is_refused(shape: object, arguments: tuple[o
             "struct B { int x : 3; };\n__global__ void k(B *b) {\n  b->x = 1;\n}\n",
             "the bit field x",
         ),
-        ("__device__ int f(int);\n__global__ void k(int *a) {\n  a[0] = f(1);\n}\n", ":3: a call of f"),
+        (
+            "__device__ int f(int);\n__global__ void k(int *a) {\n  a[0] = f(1);\n}\n",
+            ":3: a call of f",
+        ),
     ],
 )
 def test_what_is_outside_is_named_with_its_line(text: str, message: str) -> None:

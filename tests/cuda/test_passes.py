@@ -65,7 +65,8 @@ def test_a_minimum_cut_counts_bytes() -> None:
 
 
 def test_what_follows_from_indices_is_computed_again_instead_of_stored() -> None:
-    text = f"{HEAD}int i = t * 3 + 1, x = a[t]; s[t] = x; __syncthreads(); a[i % 64] = s[63 - t] + i;}}\n"
+    body = "int i = t * 3 + 1; s[t] = a[t]; __syncthreads(); a[i % 64] = s[63 - t] + i;"
+    text = f"{HEAD}{body}}}\n"
     stored = {
         policy: load(text, choices=Choices(policy=policy)).k[1, 64].lower().stored
         for policy in Policy

@@ -34,7 +34,8 @@ PROGRAMS = {
         lambda t: 11 if t > 3 else 0,
     ),
     "continue and break": (
-        "int x = 0; for (int i = 0; i < 10; i++) { if (i == t) continue; if (i > 6) break; x += i; }"
+        "int x = 0; for (int i = 0; i < 10; i++) { if (i == t) continue; if (i > 6) break;"
+        " x += i; }"
         " a[t] = x;",
         lambda t: sum(i for i in range(7) if i != t),
     ),
@@ -51,7 +52,10 @@ PROGRAMS = {
         "int x = t; int &r = x; r += 5; bump(x); a[t] = x * r;",
         lambda t: (t + 15) ** 2,
     ),
-    "a pointer to a variable changes it": ("int x = t; int *p = &x; *p *= 3; a[t] = x;", lambda t: 3 * t),
+    "a pointer to a variable changes it": (
+        "int x = t; int *p = &x; *p *= 3; a[t] = x;",
+        lambda t: 3 * t,
+    ),
     "a function returns from its middle": ("a[t] = middle(t);", lambda t: -1 if t < 3 else t * 2),
     "a method changes its object": (
         "Counter c(t); c.add(4); c.add(1); a[t] = c.total * 10 + c.calls;",

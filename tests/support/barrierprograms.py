@@ -1,9 +1,9 @@
 """Random CUDA kernels without races, with barriers in every kind of control flow.
 
-Each shared array is, between two barriers, either written by each thread at its own place or read at
-any place. Every loop and branch around a barrier begins and ends with one, so the phases of its body
-may do either. Numbers are unsigned and wrap, or floats that only `+`, `-` and `*` touch, so that every
-order of evaluation that is allowed gives the same bits.
+Each shared array is, between two barriers, either written by each thread at its own place or read
+at any place. Every loop and branch around a barrier begins and ends with one, so the phases of its
+body may do either. Numbers are unsigned and wrap, or floats that only `+`, `-` and `*` touch, so
+that every order of evaluation that is allowed gives the same bits.
 """
 
 from __future__ import annotations
@@ -194,7 +194,11 @@ def program(seed: int) -> Program:
         "  unsigned loc[4] = {t, 1, 2, 3};",
     ]
     if draw.random() < 0.3:
-        head += ["  s[t] = t; g[t] = (float)t;", "  __syncthreads();", "  if (id >= n * 8u) return;"]
+        head += [
+            "  s[t] = t; g[t] = (float)t;",
+            "  __syncthreads();",
+            "  if (id >= n * 8u) return;",
+        ]
         head += ["  unsigned u = a[id], v = id; float x = f[id], y = 0.5f;"]
     else:
         head += ["  unsigned u = a[id], v = id; float x = f[id], y = 0.5f;"]

@@ -42,7 +42,9 @@ def add_arguments(parser: Parser) -> None:
     check = add("check", help="run launches, and name what is wrong in them")
     _add_file(check)
     _add_launches(check)
-    check.add_argument("--seed", type=seed, default=0, metavar="N", help="for inputs that are drawn")
+    check.add_argument(
+        "--seed", type=seed, default=0, metavar="N", help="for inputs that are drawn"
+    )
     add_json(check)
     explain = add("explain", help="show a kernel on its way to machine code")
     _add_file(explain)
@@ -61,7 +63,12 @@ def add_arguments(parser: Parser) -> None:
 def _add_file(parser: Parser) -> None:
     parser.add_argument("file", metavar="FILE", help="of CUDA C++")
     parser.add_argument(
-        "-D", dest="define", action="append", default=[], metavar="NAME=VALUE", help="as a compiler's"
+        "-D",
+        dest="define",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="as a compiler's",
     )
     parser.add_argument(
         "-I", dest="include", action="append", default=[], metavar="FOLDER", help="as a compiler's"

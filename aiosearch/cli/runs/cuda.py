@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...cuda.checking import Spec, check, from_file, launch, read
 from ...cuda.compiled import backend
+from ...cuda.compiled.lowering import Lowered
 from ...cuda.errors import CudaError
 from ...cuda.fidelity import Fidelity, report
 from ...cuda.interpreter.findings import Finding
@@ -98,16 +99,23 @@ def _explain(arguments: CudaArguments, module: Module) -> int:
             raise UsageError(f"{part} cannot be shown; --show takes {', '.join(_SHOWN)}")
     for spec in _specs(arguments, module):
         low = launch(module, spec).lower()
-        texts = {
-            "before": lambda: printed(low.before),
-            "after": lambda: printed(low.after),
-            "reasons": lambda: "\n".join(low.reasons()),
-            "llvm": lambda: low.emitted.text,
-            "assembly": lambda: backend.assembly(low.emitted.text),
-        }
         for part in parts:
-            give(texts[part]().rstrip())
+            give(_text(low, part).rstrip())
     return 0
+
+
+def _text(low: Lowered, part: str) -> str:
+    match part:
+        case "before":
+            return printed(low.before)
+        case "after":
+            return printed(low.after)
+        case "reasons":
+            return "\n".join(low.reasons())
+        case "llvm":
+            return low.emitted.text
+        case _:
+            return backend.assembly(low.emitted.text)
 
 
 def _fidelity(arguments: CudaArguments, module: Module) -> int:

@@ -31,8 +31,26 @@ _INTRINSICS = {
     "round": "round", "copysign": "copysign", "fma": "fma",
 }  # fmt: skip
 _LIBRARY = frozenset(
-    "cbrt exp2 exp10 log2 log10 tan asin acos atan atan2 sinh cosh asinh acosh atanh hypot lgamma"
-    " tgamma".split()
+    [
+        "cbrt",
+        "exp2",
+        "exp10",
+        "log2",
+        "log10",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "atan2",
+        "sinh",
+        "cosh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "hypot",
+        "lgamma",
+        "tgamma",
+    ]
 )
 """Functions of C's library, called lane by lane."""
 
@@ -88,7 +106,11 @@ class Arithmetic:
 
     def _compared(self, name: str, type: Scalar, operands: Sequence[str], lanes: int) -> str:
         floating, signed, unsigned = _COMPARISONS[name]
-        how = f"fcmp {floating}" if type.is_float else f"icmp {signed if type.is_signed else unsigned}"
+        how = (
+            f"fcmp {floating}"
+            if type.is_float
+            else f"icmp {signed if type.is_signed else unsigned}"
+        )
         return self._binary(how, operands[0], operands[1], type, lanes)
 
     def _cast(self, value: str, source: Scalar, target: Scalar, lanes: int) -> str:

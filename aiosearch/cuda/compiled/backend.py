@@ -32,6 +32,18 @@ FUNCTIONS = {
     "tanh": Function.TANH,
 }
 """Functions on vectors, by our names of them."""
+__all__ = [
+    "DTYPES",
+    "FUNCTIONS",
+    "assembly",
+    "function_error",
+    "function_symbol",
+    "function_texts",
+    "host",
+    "llvm",
+    "loaded",
+]
+
 _numbers = itertools.count()
 _LAYOUT = 1
 """Goes up when what is compiled from a text changes otherwise than by the text."""

@@ -10,8 +10,8 @@ shared arrays, then the cells that fission made, then dynamic shared memory.
 
 Where lanes part, at a branch or loop whose condition is not the same in all of them, both sides are
 done under a *mask*: memory is touched by the lanes of the mask only, and results are selected. A
-side of which no lane is left is jumped over. A branch that all lanes take, such as the usual
-`if (i < n)`, is there a second time without a mask, since that is what most of the time is spent in.
+side of which no lane is left is jumped over. A branch that all lanes take, such as the usual `if (i
+< n)`, is there a second time without a mask, since that is what most of the time is spent in.
 """
 
 from __future__ import annotations
@@ -113,7 +113,10 @@ class _Emitter:
             self._locate(block)
             self._block(self._function.body)
         text.do("ret void")
-        head = f"define void @{name}(ptr noalias %arguments, ptr noalias %scratch, i64 %begin, i64 %end) {{"
+        head = (
+            f"define void @{name}(ptr noalias %arguments, ptr noalias %scratch, i64 %begin,"
+            " i64 %end) {"
+        )
         functions = backend.function_texts(sorted(self._arithmetic.wanted))
         ours = [each for each in sorted(text.declarations) if each not in functions]
         whole = [
@@ -123,8 +126,10 @@ class _Emitter:
 
     def _load_arguments(self) -> None:
         text, place = self._text, 0
-        pointers = [each.value for each in (*self._function.parameters, *self._function.symbols)]
-        for value in pointers:
+        function = self._function
+        values = [each.value for each in function.parameters]
+        values += [each.value for each in function.symbols]
+        for value in values:
             self._values[value] = Lanes(UNIFORM, (self._argument(place, value.type),), value.type)
             place += 1
         for axis in "xyz":
@@ -277,14 +282,13 @@ class _Emitter:
         rows = base.shape.rows or index.shape.rows
         one, other = base.shape.stride, index.shape.stride
         stride = None if one is None or other is None else one + other * address.scale
-        parts = []
-        for row in range(self._rows if rows else 1):
-            parts.append(self._located(address, base, index, stride is None, row))
+        parts = [
+            self._located(address, base, index, stride is None, row)
+            for row in range(self._rows if rows else 1)
+        ]
         return Lanes(Shape(stride, rows), tuple(parts), Scalar.PTR), stride
 
-    def _located(
-        self, address: Address, base: Lanes, index: Lanes, spread: bool, row: int
-    ) -> str:
+    def _located(self, address: Address, base: Lanes, index: Lanes, spread: bool, row: int) -> str:
         text = self._text
         lanes = self._lanes if spread else 1
         place = self._first(base, row)
@@ -316,12 +320,10 @@ class _Emitter:
         pointer, stride = self._pointer(operation.address)
         shape = Shape(0 if stride == 0 else None, pointer.shape.rows)
         masked = self._mask is not None and self._mask.shape.rows and stride != 0
-        parts = []
         count = self._rows if shape.rows or masked else 1
         if masked:
             shape = Shape(None, True)
-        for row in range(count):
-            parts.append(self._loaded(pointer, stride, type, row))
+        parts = [self._loaded(pointer, stride, type, row) for row in range(count)]
         return Lanes(shape, tuple(parts), type)
 
     def _loaded(self, pointer: Lanes, stride: int | None, type: Scalar, row: int) -> str:
@@ -417,33 +419,44 @@ class _Emitter:
 
     def _atomic(self, operation: Atomic) -> Lanes:
         """Lane by lane. Shared memory belongs to one core, so nothing there has to be atomic."""
-        type, text, lanes = operation.result.type, self._text, self._lanes
+        type = operation.result.type
         pointer, _ = self._pointer(operation.address)
         value = self._value(operation.operand)
         compare = None if operation.compare is None else self._value(operation.compare)
-        kind = vector(TYPES[type], lanes)
         exclusive = operation.address.base in self._shared
         parts = []
         for row in range(self._rows):
-            pointers, values = self._pointers(pointer, row), self._spread(value, row)
             compares = None if compare is None else self._spread(compare, row)
-            mask = self._mask_of(row)
-            slot = text.stack(kind)
-            text.do(f"store {kind} zeroinitializer, ptr {slot}")
-
-            def one(lane: str, row: int = row) -> None:
-                place = text.line(f"extractelement <{lanes} x ptr> {pointers}, i64 {lane}")
-                number = text.line(f"extractelement {kind} {values}, i64 {lane}")
-                expected = None
-                if compares is not None:
-                    expected = text.line(f"extractelement {kind} {compares}, i64 {lane}")
-                before = self._exchanged(operation, place, number, expected, exclusive)
-                cell = text.line(f"getelementptr {TYPES[type]}, ptr {slot}, i64 {lane}")
-                text.do(f"store {TYPES[type]} {before}, ptr {cell}")
-
-            self._each_lane(mask, one)
-            parts.append(text.line(f"load {kind}, ptr {slot}"))
+            operands = (self._pointers(pointer, row), self._spread(value, row), compares)
+            parts.append(self._atomic_row(operation, operands, self._mask_of(row), exclusive))
         return Lanes(Shape(None, self._rows > 1), tuple(parts), type)
+
+    def _atomic_row(
+        self,
+        operation: Atomic,
+        operands: tuple[str, str, str | None],
+        mask: str,
+        exclusive: bool,
+    ) -> str:
+        """The lanes of one row, one after the other; gives what each found there."""
+        text, lanes, type = self._text, self._lanes, TYPES[operation.result.type]
+        pointers, values, compares = operands
+        kind = vector(type, lanes)
+        slot = text.stack(kind)
+        text.do(f"store {kind} zeroinitializer, ptr {slot}")
+
+        def exchange(lane: str) -> None:
+            place = text.line(f"extractelement <{lanes} x ptr> {pointers}, i64 {lane}")
+            number = text.line(f"extractelement {kind} {values}, i64 {lane}")
+            expected = None
+            if compares is not None:
+                expected = text.line(f"extractelement {kind} {compares}, i64 {lane}")
+            before = self._exchanged(operation, place, number, expected, exclusive)
+            cell = text.line(f"getelementptr {type}, ptr {slot}, i64 {lane}")
+            text.do(f"store {type} {before}, ptr {cell}")
+
+        self._each_lane(mask, exchange)
+        return text.line(f"load {kind}, ptr {slot}")
 
     def _each_lane(self, mask: str, one: Callable[[str], None]) -> None:
         """A loop over the lanes of a mask."""
@@ -522,7 +535,9 @@ class _Emitter:
                 some = self._first(mask, row)
             else:
                 some = text.call(
-                    f"@llvm.vector.reduce.or.v{lanes}i1", "i1", (vector("i1", lanes), mask.parts[row])
+                    f"@llvm.vector.reduce.or.v{lanes}i1",
+                    "i1",
+                    (vector("i1", lanes), mask.parts[row]),
                 )
             found = some if not found else text.line(f"or i1 {found}, {some}")
         return found
@@ -535,7 +550,9 @@ class _Emitter:
                 every = self._first(mask, row)
             else:
                 every = text.call(
-                    f"@llvm.vector.reduce.and.v{lanes}i1", "i1", (vector("i1", lanes), mask.parts[row])
+                    f"@llvm.vector.reduce.and.v{lanes}i1",
+                    "i1",
+                    (vector("i1", lanes), mask.parts[row]),
                 )
             found = every if not found else text.line(f"and i1 {found}, {every}")
         return found
@@ -632,7 +649,9 @@ class _Emitter:
             return [Lanes(UNIFORM, ("poison",), type) for type in types]
 
         shapes = [Shape(None, self._rows > 1) for _ in types]
-        return self._chosen(self._any(mask), lambda: self._block(block), nothing, shapes, list(types))
+        return self._chosen(
+            self._any(mask), lambda: self._block(block), nothing, shapes, list(types)
+        )
 
     def _chosen(
         self,
@@ -727,16 +746,15 @@ class _Emitter:
             for value, shape in zip(self._block(operation.body), shapes, strict=True)
         ]
         self._mask = mask
-        phis = []
-        for name, kind, start, step in extra:
-            phis.append((name, kind, start, step()))
-        for value, shape, several, start, after in zip(
+        phis = [(name, kind, start, step()) for name, kind, start, step in extra]
+        for value, shape, several, first, after in zip(
             operation.carried, shapes, names, starts, last, strict=True
         ):
             kind = TYPES[value.type]
             if shape.stride is None:
                 kind = vector(kind, self._lanes)
-            phis += [(*each, a) for *each, a in zip(several, [kind] * len(several), start, after)]
+            for name, start, end_value in zip(several, first, after, strict=True):
+                phis.append((name, kind, start, end_value))
         text.lines[hole:hole] = [
             f"  {name} = phi {kind} [ {start}, %{before} ], [ {after}, %{text.label} ]"
             for name, kind, start, after in phis
@@ -765,7 +783,7 @@ class _Emitter:
         body: Block,
         bounds: tuple[Lanes, Lanes] | None,
     ) -> None:
-        """A loop that lanes leave at different times: it goes on while there is any, under a mask."""
+        """A loop that lanes leave at different times: it runs, masked, as long as any is left."""
         text, outer = self._text, self._mask
         counting = [operation.counter] if isinstance(operation, For) else []
         values = [*counting, *carried]
@@ -872,26 +890,29 @@ class _Emitter:
     def _rows_of_threads(self, body: Block) -> None:
         text = self._text
         wide, high, deep = self._grouping.block
-        with text.loop("0", str(deep), 1) as z, text.loop("0", str(high), self._rows) as y:
-            with text.loop("0", str(wide), self._lanes) as x:
-                self._group["thread.x"] = Lanes(
-                    Shape(1), (text.line(f"trunc i64 {x} to i32"),), Scalar.U32
-                )
-                self._group["thread.z"] = Lanes(
-                    UNIFORM, (text.line(f"trunc i64 {z} to i32"),), Scalar.U32
-                )
-                above = text.line(f"mul i64 {z}, {high}")
-                rows, numbers = [], []
-                for row in range(self._rows):
-                    own = text.line(f"add nsw i64 {y}, {row}")
-                    rows.append(text.line(f"trunc i64 {own} to i32"))
-                    line = text.line(f"add nsw i64 {above}, {own}")
-                    start = text.line(f"mul nsw i64 {line}, {wide}")
-                    numbers.append(text.line(f"add nsw i64 {start}, {x}"))
-                by_row = self._rows > 1
-                self._group["thread.y"] = Lanes(Shape(0, by_row), tuple(rows), Scalar.U32)
-                self._group["thread.linear"] = Lanes(Shape(1, by_row), tuple(numbers), Scalar.I64)
-                self._masked_body(body, x, wide)
+        with (
+            text.loop("0", str(deep), 1) as z,
+            text.loop("0", str(high), self._rows) as y,
+            text.loop("0", str(wide), self._lanes) as x,
+        ):
+            self._group["thread.x"] = Lanes(
+                Shape(1), (text.line(f"trunc i64 {x} to i32"),), Scalar.U32
+            )
+            self._group["thread.z"] = Lanes(
+                UNIFORM, (text.line(f"trunc i64 {z} to i32"),), Scalar.U32
+            )
+            above = text.line(f"mul i64 {z}, {high}")
+            rows, numbers = [], []
+            for row in range(self._rows):
+                own = text.line(f"add nsw i64 {y}, {row}")
+                rows.append(text.line(f"trunc i64 {own} to i32"))
+                line = text.line(f"add nsw i64 {above}, {own}")
+                start = text.line(f"mul nsw i64 {line}, {wide}")
+                numbers.append(text.line(f"add nsw i64 {start}, {x}"))
+            by_row = self._rows > 1
+            self._group["thread.y"] = Lanes(Shape(0, by_row), tuple(rows), Scalar.U32)
+            self._group["thread.linear"] = Lanes(Shape(1, by_row), tuple(numbers), Scalar.I64)
+            self._masked_body(body, x, wide)
 
     def _masked_body(self, body: Block, first: str, count: int) -> None:
         """The body for a group of lanes, of which some are beyond the end if they do not divide."""
@@ -1005,7 +1026,9 @@ class _Emitter:
                     kind = TYPES[value.type]
                     part = whole
                     if lanes > 1:
-                        part = text.line(f"extractelement {vector(kind, lanes)} {whole}, i64 {lane}")
+                        part = text.line(
+                            f"extractelement {vector(kind, lanes)} {whole}, i64 {lane}"
+                        )
                     listed.append(self._passed(value.type, part))
                 text.line(f"call i32 (ptr, ...) @printf({', '.join(listed)})")
 

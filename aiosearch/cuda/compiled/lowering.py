@@ -6,8 +6,19 @@ import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..ir.operations import For, Function, Load, Location, Store, Threads, Value, While, walk
-from ..ir.operations import Barrier, Warp
+from ..ir.operations import (
+    Barrier,
+    For,
+    Function,
+    Load,
+    Location,
+    Store,
+    Threads,
+    Value,
+    Warp,
+    While,
+    walk,
+)
 from ..passes.barriers import without_needless
 from ..passes.coalescing import coalesced
 from ..passes.cutting import Policy
@@ -53,7 +64,9 @@ class Lowered:
 
     def reasons(self) -> list[str]:
         """The decisions that were taken, each with its reason, for people."""
-        lines = [f"{at}: the barrier goes, as its neighbours order all it orders" for at in self.removed]
+        lines = [
+            f"{at}: the barrier goes, as its neighbours order all it orders" for at in self.removed
+        ]
         if self.stored:
             names = ", ".join(_named(each) for each in self.stored)
             size = sum(each.type.size for each in self.stored)
@@ -64,7 +77,9 @@ class Lowered:
         along = "all threads of the block" if group.linear else "threadIdx.x"
         lines.append(f"a vector is {group.lanes} threads along {along}")
         if group.rows > 1:
-            lines.append(f"{group.rows} rows of threads go together, as a loop reads what they share")
+            lines.append(
+                f"{group.rows} rows of threads go together, as a loop reads what they share"
+            )
         return lines
 
 

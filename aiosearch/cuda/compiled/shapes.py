@@ -317,5 +317,3 @@ def shapes_of(body: Block, grouping: Grouping, outside: Mapping[Value, Shape]) -
     shapes.of.update(outside)
     shapes.block(body)
     return shapes
-
-

@@ -1,4 +1,4 @@
-"""Runs the blocks of a grid on all cores: chunks of block numbers, taken as threads come to them."""
+"""Runs the blocks of a grid on all cores: chunks of block numbers, as threads come for them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def run(
         kernel(arguments, _scratch(scratch_bytes), 0, blocks)
         return
     chunk = max(blocks // (several * _CHUNKS), 1)
-    starts = itertools.count(0, chunk)  # taking the next number is one step under the lock of Python
+    starts = itertools.count(
+        0, chunk
+    )  # taking the next number is one step under the lock of Python
     work = _work(kernel, arguments, scratch_bytes, blocks, chunk, starts)
     helpers: list[Future[None]] = [_pool(several - 1).submit(work) for _ in range(several - 1)]
     try:

@@ -98,9 +98,7 @@ class Text:
         self.begin(body)
         yield counter
         self.do(f"{after} = add nsw i64 {counter}, {step}")
-        self.lines[hole] = (
-            f"  {counter} = phi i64 [ {low}, %{before} ], [ {after}, %{self.label} ]"
-        )
+        self.lines[hole] = f"  {counter} = phi i64 [ {low}, %{before} ], [ {after}, %{self.label} ]"
         self.jump(head)
         self.begin(end)
 

@@ -1,4 +1,4 @@
-"""libclang, as the extra `cuda` brings it: text to a syntax tree, and what its binding leaves out."""
+"""libclang, as the extra `cuda` brings it: from text to a syntax tree; what its binding lacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _STANDARD = (
     "cuda.h cuda_runtime.h cuda_runtime_api.h cuda_fp16.h cuda_bf16.h device_launch_parameters.h"
     " device_functions.h math_constants.h math_functions.h helper_cuda.h helper_functions.h"
     " sm_20_atomic_functions.h vector_types.h curand.h curand_kernel.h assert.h ctype.h errno.h"
-    " fcntl.h float.h inttypes.h limits.h malloc.h math.h memory.h omp.h stdbool.h stddef.h stdint.h"
+    " fcntl.h float.h inttypes.h limits.h malloc.h math.h memory.h omp.h stdbool.h stddef.h"
+    " stdint.h"
     " stdio.h stdlib.h string.h sys/time.h sys/types.h sys/stat.h time.h unistd.h cassert cfloat"
     " climits cmath cstddef cstdint cstdio cstdlib cstring ctime algorithm iostream fstream"
     " sstream string vector utility limits"
@@ -138,7 +139,9 @@ def _evaluator() -> Any:
         ("AsDouble", ctypes.c_double),
         ("AsStr", ctypes.c_char_p),
     ):
-        function = getattr(lib, f"clang_EvalResult_{'get' if name != 'isUnsignedInt' else ''}{name}")
+        function = getattr(
+            lib, f"clang_EvalResult_{'get' if name != 'isUnsignedInt' else ''}{name}"
+        )
         function.argtypes, function.restype = [ctypes.c_void_p], kind
     lib.clang_EvalResult_dispose.argtypes = [ctypes.c_void_p]
     return lib

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import UnsupportedConstruct
 from ..ir.building import Builder, block, moved
-from ..ir.operations import Address, Compute, Constant, If, Load, Operand, Operation, Store, Value
+from ..ir.operations import Address, Compute, Constant, If, Load, Operand, Operation, Store
 from ..ir.types import Scalar
 from . import clang, layout, scanning
 from .places import Held, Leaves, Place, Stored
@@ -26,7 +26,12 @@ _RANKS = {
     Scalar.F32: 6,
     Scalar.F64: 7,
 }
-_INDICES = {"threadIdx": "thread", "blockIdx": "block", "blockDim": "block.dim", "gridDim": "grid.dim"}
+_INDICES = {
+    "threadIdx": "thread",
+    "blockIdx": "block",
+    "blockDim": "block.dim",
+    "gridDim": "grid.dim",
+}
 _TEMPLATE_PARAMETER = "TEMPLATE_NON_TYPE_PARAMETER"
 _SPECULATIVE_LIMIT = 8
 """Operations that are done always rather than behind a branch."""
@@ -168,7 +173,9 @@ class Expressions:
 
     def pointer(self, place: Place) -> Operand:
         if isinstance(place, Held):
-            raise UnsupportedConstruct("the address of a value that is not in memory", self.builder.at)
+            raise UnsupportedConstruct(
+                "the address of a value that is not in memory", self.builder.at
+            )
         return self.builder.pointer(place.address)
 
     def name(self, cursor: Any) -> Leaves:
@@ -282,9 +289,7 @@ class Expressions:
     ) -> Operand:
         builder = self.builder
         if operator in _COMPARISONS:
-            return builder.compare(
-                _COMPARISONS[operator], _as_pointer(one), _as_pointer(other)
-            )
+            return builder.compare(_COMPARISONS[operator], _as_pointer(one), _as_pointer(other))
         if operator == "-" and one.type is other.type is Scalar.PTR:
             difference = builder.compute(
                 "sub", Scalar.I64, builder.cast(one, Scalar.I64), builder.cast(other, Scalar.I64)
@@ -383,7 +388,7 @@ class Expressions:
         at: Any,
     ) -> list[Operand]:
         self.builder.at = at
-        if not first and not second or _speculative([*first, *second]):
+        if (not first and not second) or _speculative([*first, *second]):
             for each in (*first, *second):
                 self.builder.write(each)
             return [self._select(condition, a, b) for a, b in pairs]
@@ -435,7 +440,7 @@ class Expressions:
     # --- places
 
     def place(self, cursor: Any) -> Place:
-        """What an expression designates; a value that designates nothing gets a place of its own."""
+        """What an expression designates; a mere value gets a place of its own."""
         if cursor.location.line:
             self.builder.at = clang.location(cursor)
         match cursor.kind.name:
@@ -497,7 +502,9 @@ class Expressions:
             raise UnsupportedConstruct(f"the bit field {field.spelling}", self.builder.at)
         offset = int(field.get_field_offsetof()) // 8
         if layout.is_reference(field.type):
-            raise UnsupportedConstruct(f"the reference {field.spelling} in a struct", self.builder.at)
+            raise UnsupportedConstruct(
+                f"the reference {field.spelling} in a struct", self.builder.at
+            )
         if isinstance(base, Stored):
             return Stored(moved(base.address, offset), field.type)
         parts = layout.leaves(base.type, self.builder.at)
@@ -573,8 +580,7 @@ def _paired(one: Leaves | None, other: Leaves | None) -> list[tuple[Operand, Ope
 def _speculative(lines: list[Operation]) -> bool:
     """Whether operations may be done where nobody asked for them, and are few."""
     return len(lines) <= _SPECULATIVE_LIMIT and all(
-        isinstance(each, Compute)
-        and not (each.name in _UNSAFE and not each.result.type.is_float)
+        isinstance(each, Compute) and not (each.name in _UNSAFE and not each.result.type.is_float)
         for each in lines
     )
 
@@ -587,24 +593,31 @@ def _is_lvalue(cursor: Any) -> bool:
     """Whether an expression designates an object."""
     match cursor.kind.name:
         case "DECL_REF_EXPR":
-            return cursor.referenced is not None and cursor.referenced.kind.name in (
-                "VAR_DECL",
-                "PARM_DECL",
-            ) and cursor.referenced.spelling not in _INDICES
+            return (
+                cursor.referenced is not None
+                and cursor.referenced.kind.name
+                in (
+                    "VAR_DECL",
+                    "PARM_DECL",
+                )
+                and cursor.referenced.spelling not in _INDICES
+            )
         case "MEMBER_REF_EXPR":
             inner = clang.children(cursor)
-            return not inner or layout.kind(inner[0].type) == "POINTER" or _is_lvalue(
-                inner[0]
-            )
+            return not inner or layout.kind(inner[0].type) == "POINTER" or _is_lvalue(inner[0])
         case "ARRAY_SUBSCRIPT_EXPR":
             return True
         case "PAREN_EXPR":
             return _is_lvalue(clang.children(cursor)[0])
         case "UNEXPOSED_EXPR" | "CSTYLE_CAST_EXPR" | "CXX_STATIC_CAST_EXPR":
             inner = clang.children(cursor)
-            return bool(inner) and _is_lvalue(inner[-1]) and (
-                layout.canonical(inner[-1].type).spelling.replace("const ", "")
-                == layout.canonical(cursor.type).spelling.replace("const ", "")
+            return (
+                bool(inner)
+                and _is_lvalue(inner[-1])
+                and (
+                    layout.canonical(inner[-1].type).spelling.replace("const ", "")
+                    == layout.canonical(cursor.type).spelling.replace("const ", "")
+                )
             )
         case "UNARY_OPERATOR":
             return clang.unary(cursor) in ("*", "++", "--")
@@ -620,7 +633,6 @@ def _is_lvalue(cursor: Any) -> bool:
 def _described(cursor: Any) -> str:
     kind = cursor.kind.name.lower().replace("_", " ")
     return f"`{cursor.spelling}` ({kind})" if cursor.spelling else f"a {kind}"
-
 
 
 _VALUES: dict[str, Callable[[Expressions, Any], Leaves]] = {

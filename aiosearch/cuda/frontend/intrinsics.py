@@ -14,10 +14,40 @@ from .places import Leaves
 if TYPE_CHECKING:
     from .translating import Translator
 
-_UNARY = (
-    "sqrt rsqrt cbrt exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh"
-    " tanh asinh acosh atanh erf erfc lgamma tgamma floor ceil trunc rint round"
-).split()
+_UNARY = [
+    "sqrt",
+    "rsqrt",
+    "cbrt",
+    "exp",
+    "exp2",
+    "exp10",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erfc",
+    "lgamma",
+    "tgamma",
+    "floor",
+    "ceil",
+    "trunc",
+    "rint",
+    "round",
+]
 _MATH: dict[str, str] = {
     **{name: name for name in _UNARY},
     **{f"{name}f": name for name in _UNARY},
@@ -89,8 +119,17 @@ _MATH: dict[str, str] = {
 """Operations of the IR on operands of one type."""
 
 _CASTS = frozenset(
-    "__half2float __float2half __float2half_rn __float2int_rz __float2uint_rz __int2float_rn"
-    " __uint2float_rn __double2int_rz __double2float_rn".split()
+    [
+        "__half2float",
+        "__float2half",
+        "__float2half_rn",
+        "__float2int_rz",
+        "__float2uint_rz",
+        "__int2float_rn",
+        "__uint2float_rn",
+        "__double2int_rz",
+        "__double2float_rn",
+    ]
 )
 _ROUNDED_CASTS = {"__float2int_rn": "rint", "__float2int_rd": "floor", "__float2int_ru": "ceil"}
 _BITS = {
@@ -296,5 +335,5 @@ _OTHERS: dict[str, Callable[[Translator, Sequence[Any]], Leaves]] = {
     "__trap": _trap,
     "clock64": _clock,
     "clock": _clock32,
-    **{name: _fence for name in _FENCES},
+    **dict.fromkeys(_FENCES, _fence),
 }

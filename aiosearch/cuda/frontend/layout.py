@@ -157,7 +157,9 @@ def main_scalar(type: Any, at: Location) -> Scalar:
     while is_array(real):
         real = canonical(real.element_type)
     parts = leaves(real, at)
-    return parts[0].type if parts and all(each.type is parts[0].type for each in parts) else Scalar.U8
+    return (
+        parts[0].type if parts and all(each.type is parts[0].type for each in parts) else Scalar.U8
+    )
 
 
 def uniform_element(type: Any, at: Location) -> Scalar | None:

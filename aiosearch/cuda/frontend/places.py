@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from ..ir.operations import Address, Operand
 
 Leaves: TypeAlias = tuple[Operand, ...]
-"""The scalars of a C value in the order of their addresses: one for an `int`, three for a `float3`."""
+"""The scalars of a C value in the order of their addresses: three for a `float3`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,9 +71,7 @@ class Source:
         if cursor.kind.name != "FUNCTION_TEMPLATE":
             return cursor
         if base == name:
-            raise SourceError(
-                f"{base} is a template: say for which arguments, as in {base}<float>"
-            )
+            raise SourceError(f"{base} is a template: say for which arguments, as in {base}<float>")
         return self._instantiated(name, base)
 
     def _instantiated(self, name: str, base: str) -> Any:

@@ -73,7 +73,7 @@ class Translator(Expressions):
         self._frames: list[_Frame] = []
         self._loops: list[_Loop] = []
         self._waits = False
-        """Whether there is a barrier, before which a thread that has returned has to be reported."""
+        """Whether there is a barrier, so that it has to be said who has returned."""
         self._addressed: set[int] = set()
         self._symbols: dict[int, Symbol] = {}
         self._shared: dict[int, Place] = {}
@@ -107,9 +107,7 @@ class Translator(Expressions):
 
         whole = substituted(block(lines, *yields), self._kept)
         symbols = tuple(self._symbols.values())
-        return Function(
-            cursor.spelling, tuple(parameters), whole, symbols, self.is_kernel, at
-        )
+        return Function(cursor.spelling, tuple(parameters), whole, symbols, self.is_kernel, at)
 
     def _parameter(self, cursor: Any) -> list[Parameter]:
         """One parameter of the IR for each scalar of the argument."""
@@ -234,8 +232,8 @@ class Translator(Expressions):
             return (*values, *[Constant(1, Scalar.U32)] * (3 - len(values)))
         zeros = tuple(Constant(0, leaf.type) for leaf in parts)
         definition = function.get_definition() or function
-        if clang.body(definition) is None or function.is_default_constructor() and (
-            not clang.children(clang.body(definition))
+        if clang.body(definition) is None or (
+            function.is_default_constructor() and (not clang.children(clang.body(definition)))
         ):
             return zeros
         place = self.held(cursor.type, zeros)
@@ -344,9 +342,7 @@ class Translator(Expressions):
             element = layout.main_scalar(type, at)
             if layout.kind(type) == "INCOMPLETEARRAY":
                 if self._dynamic is None:
-                    self._dynamic = self.builder.alloc(
-                        Space.SHARED, None, element, cursor.spelling
-                    )
+                    self._dynamic = self.builder.alloc(Space.SHARED, None, element, cursor.spelling)
                 pointer = self._dynamic
             else:
                 size = layout.size(type)
@@ -566,9 +562,7 @@ class Translator(Expressions):
         self.environment[loop.continued] = (_FALSE,)
         stopped: Operand = _FALSE
         for key in (loop.broke, self._frames[-1].returned):
-            stopped = self.builder.compute(
-                "or", Scalar.BOOL, stopped, self.environment[key][0]
-            )
+            stopped = self.builder.compute("or", Scalar.BOOL, stopped, self.environment[key][0])
         self.environment[going] = (_FALSE,)
 
         def proceed() -> None:
@@ -712,7 +706,10 @@ class Translator(Expressions):
         counting: tuple[Value, Operand, Operand, int] | None,
     ) -> None:
         """Writes the loop. What it carried and never changed is what it was before."""
-        inside, outside, last, results = [], [], [], []
+        inside: list[Value] = []
+        outside: list[Operand] = []
+        last: list[Operand] = []
+        results: list[Value] = []
         after = self.environment
         self.environment = {key: after[key] for key in before if key in after}
         if counting is not None:
@@ -727,8 +724,9 @@ class Translator(Expressions):
                 inside.append(value)
                 outside.append(leaves[place])
                 last.append(final)
-                leaves[place] = self.builder.value(value.type)
-                results.append(leaves[place])
+                result = self.builder.value(value.type)
+                leaves[place] = result
+                results.append(result)
             self.environment[key] = tuple(leaves)
         self.builder.at = at
         body = block(lines, *last)
@@ -837,19 +835,15 @@ def _copies(function: Any) -> bool:
 def _configuration(call: Any) -> Any | None:
     """The call that `<<<...>>>` stands for, if this is a launch."""
     inner = clang.children(call)
-    if len(inner) > 1 and inner[1].kind.name == "CALL_EXPR":
-        if inner[1].spelling == "__cudaPushCallConfiguration":
-            return inner[1]
+    marker = "__cudaPushCallConfiguration"
+    if len(inner) > 1 and inner[1].kind.name == "CALL_EXPR" and inner[1].spelling == marker:
+        return inner[1]
     return None
 
 
 def _initializer(declaration: Any) -> Any | None:
     """What a variable begins with. The sizes of an array are children of its declaration, too."""
-    inner = [
-        child
-        for child in clang.children(declaration)
-        if child.kind.is_expression()
-    ]
+    inner = [child for child in clang.children(declaration) if child.kind.is_expression()]
     if not inner:
         return None
     if layout.is_array(declaration.type):
@@ -950,13 +944,23 @@ def _names(cursor: Any, variable: Any) -> bool:
 
 
 _FIXED = frozenset(
-    "INTEGER_LITERAL DECL_REF_EXPR UNEXPOSED_EXPR PAREN_EXPR BINARY_OPERATOR CSTYLE_CAST_EXPR"
-    " CXX_UNARY_EXPR MEMBER_REF_EXPR CXX_STATIC_CAST_EXPR TYPE_REF".split()
+    [
+        "INTEGER_LITERAL",
+        "DECL_REF_EXPR",
+        "UNEXPOSED_EXPR",
+        "PAREN_EXPR",
+        "BINARY_OPERATOR",
+        "CSTYLE_CAST_EXPR",
+        "CXX_UNARY_EXPR",
+        "MEMBER_REF_EXPR",
+        "CXX_STATIC_CAST_EXPR",
+        "TYPE_REF",
+    ]
 )
 
 
 def _is_fixed(cursor: Any, assigned: set[int]) -> bool:
-    """Whether an expression has the same value in each iteration of a loop with these assignments."""
+    """Whether an expression is the same in each turn of a loop with these assignments."""
     for node in cursor.walk_preorder():
         if node.kind.name not in _FIXED:
             return False

@@ -168,7 +168,7 @@ def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
 
 
 def _wide(function: Callable[..., Any]) -> Callable[..., Array]:
-    """Computed in 64 bits and rounded once, so that the result is the nearest float almost always."""
+    """Computed in 64 bits and rounded once, which gives the nearest float almost always."""
 
     def on_arrays(*values: Array) -> Array:
         return np.asarray(function(*(each.astype(np.float64) for each in values))).astype(
@@ -250,7 +250,9 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "ceil": np.ceil,
     "trunc": np.trunc,
     "rint": np.rint,
-    "round": lambda x: np.trunc(x + np.copysign(np.nextafter(x.dtype.type(0.5), x.dtype.type(0)), x)),
+    "round": lambda x: np.trunc(
+        x + np.copysign(np.nextafter(x.dtype.type(0.5), x.dtype.type(0)), x)
+    ),
     "copysign": np.copysign,
     "isnan": np.isnan,
     "isinf": np.isinf,

@@ -1,9 +1,9 @@
 """The address space of the interpreter: buffers far apart, so that no overrun lands in another.
 
 An address has the number of its buffer in the bits from 40 up, and below them an offset that begins
-at 2^39. So an index that is too large or negative stays in the gap of its own buffer and is noticed.
-Memory that each block or thread has for itself is one buffer of many segments, which lie apart in
-the same way: 1 MiB more than their size.
+at 2^39. So an index that is too large or negative stays in the gap of its own buffer and is
+noticed. Memory that each block or thread has for itself is one buffer of many segments, which lie
+apart in the same way: 1 MiB more than their size.
 """
 
 from __future__ import annotations
@@ -83,9 +83,7 @@ class Memory:
         """Makes memory that nobody has written to, with something in it that is easily noticed."""
         data = np.full(size * segments, 0 if initialized else 0xCD, np.uint8)
         written = None if initialized else np.zeros(size * segments, np.bool_)
-        return self._enter(
-            Buffer(0, name, size, data, segments, written, is_private, is_shared)
-        )
+        return self._enter(Buffer(0, name, size, data, segments, written, is_private, is_shared))
 
     def _enter(self, buffer: Buffer) -> Buffer:
         self._last += 1
@@ -124,7 +122,7 @@ def gathered(data: Array, positions: Array, type: Scalar) -> Array:
     usable = data[: data.size // size * size]
     if not np.any(positions % size):
         found = usable.view(dtype if type is not Scalar.BOOL else np.uint8)[positions // size]
-        return found if type is not Scalar.BOOL else found != 0
+        return np.asarray(found if type is not Scalar.BOOL else found != 0)
     bytes_of = data[positions[:, None] + np.arange(size)]
     return np.asarray(np.ascontiguousarray(bytes_of).view(dtype)[:, 0])
 

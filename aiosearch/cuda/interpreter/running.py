@@ -42,7 +42,6 @@ from ..ir.operations import (
     operands,
     walk,
 )
-from ..ir.types import Scalar
 from . import arithmetic, formatting
 from .arithmetic import NUMPY, Array
 from .findings import Findings, Kind
@@ -257,9 +256,7 @@ class _Lanes:
         shared = operation.space is Space.SHARED
         segments = self._blocks if shared else self._lanes
         name = operation.result.hint or operation.space.value
-        buffer = run.memory.allocate(
-            name, size, segments, is_private=not shared, is_shared=shared
-        )
+        buffer = run.memory.allocate(name, size, segments, is_private=not shared, is_shared=shared)
         self._own.append(buffer)
         self._values[operation.result] = buffer.base(self._block_of if shared else self._lane)
 
@@ -481,7 +478,10 @@ class _Lanes:
             if failed.any():
                 which = self._named(int(np.flatnonzero(failed)[0]))
                 self._fault(
-                    Kind.ASSERTION, operation.at, f"the assertion fails in {which}", int(failed.sum())
+                    Kind.ASSERTION,
+                    operation.at,
+                    f"the assertion fails in {which}",
+                    int(failed.sum()),
                 )
             return
         if operation.name == "exit":

@@ -97,7 +97,9 @@ class Shadow:
     _lines: list[Location] = field(default_factory=lambda: [NOWHERE])
     _numbers: dict[Location, int] = field(default_factory=dict)
 
-    def read(self, buffer: Buffer, positions: Array, size: int, who: Accessors, at: Location) -> None:
+    def read(
+        self, buffer: Buffer, positions: Array, size: int, who: Accessors, at: Location
+    ) -> None:
         cells = self._of(buffer, positions, size)
         line = self._line(at)
         for each, one in self._spread(cells, positions, size, who):
@@ -192,14 +194,14 @@ class Shadow:
             group = racing[stamps.line[cells[racing]] == number]
             first = group[0]
             one, two = int(thread[first]), int(who.thread[first])
+            where = "" if there == at else f" at {there}"
+            why = ", with no barrier between"
+            if one // size != two // size:
+                why = ": nothing orders threads of different blocks"
             message = (
                 f"{names[1]} of {buffer.name} by {self._named(two)} and {names[0]} by"
-                f" {self._named(one)}{'' if there == at else f' at {there}'}, with no barrier between"
+                f" {self._named(one)}{where}{why}"
             )
-            if one // size != two // size:
-                message = message.replace(
-                    ", with no barrier between", ": nothing orders threads of different blocks"
-                )
             self.findings.add(Kind.RACE, at, message, there, int(group.size))
 
     def _named(self, thread: int) -> str:

@@ -108,13 +108,13 @@ class Builder:
         """The address as one value."""
         base, index = address.base, address.index
         if isinstance(index, Constant):
-            offset: Operand = Constant(int(index.value) * address.scale + address.offset, Scalar.I64)
+            offset: Operand = Constant(
+                int(index.value) * address.scale + address.offset, Scalar.I64
+            )
         else:
             scale = Constant(address.scale, Scalar.I64)
             scaled = self.compute("mul", Scalar.I64, index, scale)
-            offset = self.compute(
-                "add", Scalar.I64, scaled, Constant(address.offset, Scalar.I64)
-            )
+            offset = self.compute("add", Scalar.I64, scaled, Constant(address.offset, Scalar.I64))
         return self.compute("ptradd", Scalar.PTR, base, offset)
 
     def element(self, address: Address, index: Operand, size: int) -> Address:

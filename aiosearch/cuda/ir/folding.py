@@ -1,4 +1,4 @@
-"""What a pure operation gives where its operands say so: constants, neutral elements, identities."""
+"""What a pure operation gives where its operands say so: constants, identities."""
 
 from __future__ import annotations
 

@@ -215,18 +215,7 @@ class Call:
 
 
 Operation: TypeAlias = (
-    Compute
-    | Load
-    | Store
-    | Atomic
-    | Alloc
-    | Warp
-    | Barrier
-    | If
-    | For
-    | While
-    | Threads
-    | Call
+    Compute | Load | Store | Atomic | Alloc | Warp | Barrier | If | For | While | Threads | Call
 )
 
 

@@ -29,7 +29,7 @@ from .operations import (
 
 
 def printed(function: Function) -> str:
-    """The text of a function, from which `parsing.parsed` makes an equal one, locations left out."""
+    """The text of a function; `parsing.parsed` makes an equal one of it, without locations."""
     lines = []
     for symbol in function.symbols:
         values = "" if symbol.initial is None else " = " + " ".join(map(_number, symbol.initial))
@@ -38,7 +38,11 @@ def printed(function: Function) -> str:
         )
     listed = ", ".join(
         f"{_value(each.value)} {each.name}: {each.value.type}"
-        + (f" {'const ' if each.const else ''}{each.element or '?'} {each.stride}" if each.stride else "")
+        + (
+            f" {'const ' if each.const else ''}{each.element or '?'} {each.stride}"
+            if each.stride
+            else ""
+        )
         for each in function.parameters
     )
     kind = "kernel" if function.is_kernel else "host"

@@ -1,4 +1,4 @@
-"""The element types of the IR. They carry their sign, so that one `div` serves `int` and `unsigned`."""
+"""The element types of the IR. They carry their sign: one `div` serves `int` and `unsigned`."""
 
 from __future__ import annotations
 

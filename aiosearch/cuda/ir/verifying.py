@@ -21,7 +21,8 @@ from .operations import (
 
 def verify(function: Function) -> None:
     """Raises CudaError that names the first value that is used where it is not defined."""
-    outside = {each.value for each in (*function.parameters, *function.symbols)}
+    outside = {each.value for each in function.parameters}
+    outside |= {each.value for each in function.symbols}
     _block(function.body, outside, set(outside), function.name)
 
 
@@ -53,8 +54,9 @@ def _count(operation: object, name: str) -> None:
     match operation:
         case If(then=then, otherwise=otherwise, results=several):
             right = len(then.yields) == len(otherwise.yields) == len(several)
-        case For(body=body, carried=carried, initial=initial, results=several) | While(
-            body=body, carried=carried, initial=initial, results=several
+        case (
+            For(body=body, carried=carried, initial=initial, results=several)
+            | While(body=body, carried=carried, initial=initial, results=several)
         ):
             right = len(body.yields) == len(carried) == len(initial) == len(several)
         case _:

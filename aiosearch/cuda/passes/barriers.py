@@ -1,8 +1,8 @@
 """Which barriers order nothing that their neighbours do not order already, and so can go.
 
-A barrier is what it orders: accesses before it with accesses behind it, of different threads, one of
-them a write. Let B be a barrier. If every conflicting pair (an access before B, one behind it) has
-another barrier between its two accesses, B is not needed. Two sufficient conditions:
+A barrier is what it orders: accesses before it with accesses behind it, of different threads, one
+of them a write. Let B be a barrier. If every conflicting pair (an access before B, one behind it)
+has another barrier between its two accesses, B is not needed. Two sufficient conditions:
 
     (a)  no access between the previous barrier and B conflicts with any access behind B
     (b)  no access before B conflicts with any access between B and the next barrier
@@ -15,11 +15,11 @@ it must end behind the next one. For example, in
 nothing between B1 and B2 is written, and s[t] meets the read of s[t] in its own thread only: B1 has
 (b), and goes. Then B2 is the only one left, and stays.
 
-They are taken out one at a time, since two that each rely on the other cannot both go. A write behind
-a read (`u = s[t + 1]; B; s[t] = y`) is a conflict like any other.
+They are taken out one at a time, since two that each rely on the other cannot both go. A write
+behind a read (`u = s[t + 1]; B; s[t] = y`) is a conflict like any other.
 
-What lies in a loop is before and behind itself, so the accesses of the whole body count on both sides.
-The cost is quadratic in the number of barriers times the number of pairs of accesses.
+What lies in a loop is before and behind itself, so the accesses of the whole body count on both
+sides. The cost is quadratic in the number of barriers times the number of pairs of accesses.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _barriers(block: Block, outer: list[_Step], in_loop: bool) -> list[list[_Ste
     found: list[list[_Step]] = []
     for place, operation in enumerate(block.operations):
         path = [*outer, _Step(block, place, in_loop)]
-        if isinstance(operation, Barrier) and operation.level == "block" and operation.dims == "xyz":
+        if _orders_all(operation):
             found.append(path)
         for region in regions(operation):
             found += _barriers(region, path, isinstance(operation, For | While))
@@ -97,7 +97,7 @@ def _barriers(block: Block, outer: list[_Step], in_loop: bool) -> list[list[_Ste
 
 def _before(path: list[_Step], definitions: Definitions, to_barrier: bool) -> list[Effect]:
     return _collected(
-        path, definitions, to_barrier, lambda step: reversed(step.block.operations[: step.place])
+        path, definitions, to_barrier, lambda step: step.block.operations[: step.place][::-1]
     )
 
 
@@ -121,14 +121,18 @@ def _collected(
     found: list[Effect] = []
     for step in reversed(path):
         for operation in side(step):
-            if to_barrier and isinstance(operation, Barrier) and operation.level == "block":
-                if operation.dims == "xyz":
-                    return found
+            if to_barrier and _orders_all(operation):
+                return found
             found += deep_effects(operation, definitions)
         if step.in_loop:
             for operation in step.block.operations:
                 found += deep_effects(operation, definitions)
     return found
+
+
+def _orders_all(operation: Operation) -> bool:
+    """Whether it is a barrier of all threads of a block."""
+    return isinstance(operation, Barrier) and operation.level == "block" and operation.dims == "xyz"
 
 
 def _without(path: list[_Step]) -> Block:
@@ -150,5 +154,3 @@ def _without(path: list[_Step]) -> Block:
 def barriers(function: Function) -> int:
     """How many barriers of blocks a kernel has."""
     return sum(isinstance(each, Barrier) and each.level == "block" for each in walk(function.body))
-
-

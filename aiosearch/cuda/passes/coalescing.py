@@ -124,6 +124,4 @@ def _is_last(source: Value, target: Value, before: list[Operation]) -> bool:
 
 
 def _mentions(operation: Operation, value: Value) -> int:
-    return sum(
-        value in operands(each) for each in walk(Block((operation,)))
-    )
+    return sum(value in operands(each) for each in walk(Block((operation,))))

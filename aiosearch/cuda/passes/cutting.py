@@ -8,14 +8,14 @@ threads are there anyway. In
 
 storing j and k takes two cells; storing i takes one, and computing all from tx takes none.
 
-Values are nodes, and an edge goes from each operand to what is computed from it. The *sources* cannot
-be computed again (they come from memory that may have changed); the *sinks* are the values that are
-needed. A set of values that every way from a source to a sink passes is enough to compute the sinks
-from, and the cheapest is a minimum cut: each node is split in two, joined by an edge of capacity its
-bytes, all other edges are infinite, and the maximum flow (Edmonds and Karp: shortest augmenting ways
-first) leaves behind the cut. Invariant: the flow never exceeds a capacity, so its value is a lower
-bound of every cut, and at the end the nodes that can still be reached give one of exactly that value.
-The cost is O(V E^2), with graphs of tens of nodes.
+Values are nodes, and an edge goes from each operand to what is computed from it. The *sources*
+cannot be computed again (they come from memory that may have changed); the *sinks* are the values
+that are needed. A set of values that every way from a source to a sink passes is enough to compute
+the sinks from, and the cheapest is a minimum cut: each node is split in two, joined by an edge of
+capacity its bytes, all other edges are infinite, and the maximum flow (Edmonds and Karp: shortest
+augmenting ways first) leaves behind the cut. Invariant: the flow never exceeds a capacity, so its
+value is a lower bound of every cut, and at the end the nodes that can still be reached give one of
+exactly that value. The cost is O(V E^2), with graphs of tens of nodes.
 """
 
 from __future__ import annotations

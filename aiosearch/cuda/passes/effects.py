@@ -60,7 +60,8 @@ class Definitions:
         for operation in walk(function.body):
             if isinstance(operation, Compute | Alloc | Load | Atomic | Warp):
                 self.of[operation.result] = operation
-        self.outside = {each.value for each in (*function.parameters, *function.symbols)}
+        self.outside = {each.value for each in function.parameters}
+        self.outside |= {each.value for each in function.symbols}
         self._written: set[Value | None] | None = None
         self._body = function.body
 
@@ -141,12 +142,8 @@ class Definitions:
         """Whether nothing in the kernel can write where an address points."""
         root = self.root(address.base)
         if self._written is None:
-            self._written = {
-                each.root for each in effects(self._body, self) if each.writes
-            }
-        return root is not None and not any(
-            may_alias(root, other, self) for other in self._written
-        )
+            self._written = {each.root for each in effects(self._body, self) if each.writes}
+        return root is not None and not any(may_alias(root, other, self) for other in self._written)
 
 
 def may_alias(one: Value | None, other: Value | None, definitions: Definitions) -> bool:
@@ -226,8 +223,8 @@ def _separates(
 
     The coefficients are taken by size. The smallest must exceed the bytes accessed, and each later
     one the whole span of those before it, as in a number system of mixed base: 4 x + 64 y with x
-    below 16 separates accesses of 4 bytes. What is no thread's index must be the same in all threads
-    and at both accesses: parameters and the block's index are, values of a loop may not be.
+    below 16 separates accesses of 4 bytes. What is no thread's index must be the same in all
+    threads and at both accesses: parameters and the block's index are, values of a loop may not be.
     """
     span = max(one_size, other_size) + abs(one.constant - other.constant)
     if span > max(one_size, other_size):
@@ -241,7 +238,9 @@ def _separates(
             factors.append((abs(factor), block["xyz".index(name[-1])]))
         elif not (name is not None or value in definitions.outside):
             return False
-    if any(size > 1 and f"thread.{axis}" not in seen for axis, size in zip("xyz", block, strict=True)):
+    if any(
+        size > 1 and f"thread.{axis}" not in seen for axis, size in zip("xyz", block, strict=True)
+    ):
         return False
     for factor, size in sorted(factors):
         if factor < span:

@@ -4,9 +4,9 @@
     for { A; barrier; B }  becomes      for { threads { A }  threads { B } }
 
 A barrier is then where one loop over the threads ends and the next begins. For control flow around
-a barrier this exchanges the loops, which is right since by CUDA's rules its bounds and conditions are
-the same in all threads of the block: where uniformity is proved (`uniformity`), the block computes
-them once; elsewhere thread 0's value is taken, through memory.
+a barrier this exchanges the loops, which is right since by CUDA's rules its bounds and conditions
+are the same in all threads of the block: where uniformity is proved (`uniformity`), the block
+computes them once; elsewhere thread 0's value is taken, through memory.
 
 What crosses from one piece to another:
 
@@ -16,9 +16,9 @@ What crosses from one piece to another:
   is written where the piece before ends. Cells are read before any is written, so that values may
   change places;
 - threads that have returned are not waited for, so in a kernel that has barriers behind a `return`
-  conditions around them are only the same in the threads that are left. There each loop over threads
-  inside of such a branch or loop is under a mask, a cell that says which threads take part, and the
-  block goes on while any does;
+  conditions around them are only the same in the threads that are left. There each loop over
+  threads inside of such a branch or loop is under a mask, a cell that says which threads take part,
+  and the block goes on while any does;
 - memory of one thread that several pieces use is laid out for all threads of the block, elements of
   one index side by side, so that neighbouring threads find theirs in neighbouring places.
 """
@@ -74,9 +74,7 @@ class Split:
     recomputed: tuple[Value, ...]
 
 
-def split(
-    function: Function, block: tuple[int, int, int], policy: Policy = Policy.CUT
-) -> Split:
+def split(function: Function, block: tuple[int, int, int], policy: Policy = Policy.CUT) -> Split:
     """Cuts a kernel at its barriers, for blocks of one shape."""
     return _Fission(function, block, policy).split()
 
@@ -382,7 +380,7 @@ class _Fission:
         return self._exits and not self._is_uniform(condition)
 
     def _mask(self, condition: Operand, *, negated: bool = False) -> tuple[Value, list[Operation]]:
-        """Cells that say for which of the present threads a condition holds, and who writes them."""
+        """Cells that say for which present threads a condition holds, and who writes them."""
         truth = self._fresh(Scalar.BOOL, "present")
         cell = self._cell(truth)
         lines: list[Operation] = []
@@ -508,7 +506,9 @@ class _Fission:
         if operation.carried[0] not in self._uniform:
             # Thread 0's cell says whether the block goes on.
             going = self._fresh(Scalar.BOOL)
-            lines.append(Load(start := self._fresh(Scalar.BOOL), self._zeroth(operation.carried[0])))
+            lines.append(
+                Load(start := self._fresh(Scalar.BOOL), self._zeroth(operation.carried[0]))
+            )
             body.append(Load(end := self._fresh(Scalar.BOOL), self._zeroth(operation.carried[0])))
             carried, initial, last = [going, *carried], [start, *initial], [end, *last]
             after = [self._fresh(Scalar.BOOL), *after]
@@ -560,11 +560,12 @@ class _Writer:
         ):
             self._bring(value)
         middle = list(self._operations)
-        tail: list[Operation] = []
-        for operation in self._operations:
-            for value in results(operation):
-                if value in cells and value not in fission._carriers:
-                    tail.append(self._stored(value, value, cells[value]))
+        tail: list[Operation] = [
+            self._stored(value, value, cells[value])
+            for operation in self._operations
+            for value in results(operation)
+            if value in cells and value not in fission._carriers
+        ]
         tail += [self._stored(one, last, cells[one]) for one, last in yields]
         whole = Block((*middle, *tail))
         whole = substituted(whole, self._values)
@@ -640,7 +641,8 @@ class _Writer:
             if pointer not in uses and pointer not in self._own:
                 continue
             operation = self._fission._lines[pointer]
-            assert isinstance(operation, Alloc) and operation.size is not None
+            assert isinstance(operation, Alloc)
+            assert operation.size is not None
             offset = self._fission._fresh(Scalar.I64)
             base = self._fission._fresh(Scalar.PTR, pointer.hint)
             size = Constant(operation.size, Scalar.I64)
@@ -663,8 +665,8 @@ class _Writer:
 
 
 def _numbers(function: Function) -> Iterable[int]:
-    for each in (*function.parameters, *function.symbols):
-        yield each.value.number
+    yield from (each.value.number for each in function.parameters)
+    yield from (each.value.number for each in function.symbols)
     for operation in walk(function.body):
         for value in results(operation):
             yield value.number

@@ -163,15 +163,13 @@ def _alive(block: Block, needed: set[Value]) -> Block:
     needed.update(each for each in block.yields if isinstance(each, Value))
     lines: list[Operation] = []
     for operation in reversed(block.operations):
-        if isinstance(operation, Compute | Load | Alloc):
-            if not needed.intersection(results(operation)):
-                continue
+        unused = not needed.intersection(results(operation))
+        if unused and isinstance(operation, Compute | Load | Alloc):
+            continue
         blocks = tuple(_alive(each, needed) for each in regions(operation))
         operation = with_regions(operation, blocks)
-        if isinstance(operation, If) and not any(each.operations for each in blocks):
-            if not needed.intersection(operation.results):
-                continue
+        if unused and isinstance(operation, If) and not any(each.operations for each in blocks):
+            continue
         needed.update(each for each in operands(operation) if isinstance(each, Value))
         lines.append(operation)
     return Block(tuple(reversed(lines)), block.yields)
-

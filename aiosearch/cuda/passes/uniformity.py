@@ -81,8 +81,8 @@ class _Analysis:
     def _by_block(self, operation: Operation) -> bool:
         """Whether a block can do the operation once for all its threads.
 
-        It can if a barrier is inside, since then it is taken apart; else only if everything in it is
-        uniform arithmetic.
+        It can if a barrier is inside, since then it is taken apart; else only if everything in it
+        is uniform arithmetic.
         """
         if any(map(has_barrier, regions(operation))):
             return True
@@ -99,8 +99,10 @@ class _Analysis:
         pairs = zip(operation.carried, operation.initial, strict=True)
         assumed = {one for one, initial in pairs if self.is_uniform(initial)}
         waits = has_barrier(operation.body)
-        counted = waits or not isinstance(operation, For) or self.all_uniform(
-            (operation.low, operation.high)
+        counted = (
+            waits
+            or not isinstance(operation, For)
+            or self.all_uniform((operation.low, operation.high))
         )
         while True:
             self.uniform = before | assumed
