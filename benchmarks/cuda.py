@@ -27,7 +27,7 @@ from aiosearch.cuda.compiled.lowering import Choices
 from aiosearch.cuda.passes.cutting import Policy
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
-from barrierprograms import program  # noqa: E402  # shared with the tests
+from barrierprograms import program  # shared with the tests
 
 KERNELS = Path(__file__).parent / "kernels.cu"
 ROUNDS = 7

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -100,10 +100,17 @@ class Module:
         return self.source.kernels
 
 
+class Owner(Protocol):
+    """What kernels of one text share."""
+
+    symbols: Symbols
+    choices: Choices
+
+
 class Kernel:
     """A kernel; `kernel[grid, block]` or `kernel[grid, block, shared_bytes]` is a launch of it."""
 
-    def __init__(self, module: Module, function: Function) -> None:
+    def __init__(self, module: Owner, function: Function) -> None:
         self.module = module
         self.function = function
 
