@@ -49,7 +49,7 @@ def load(
         return Module(Source(source, "<text>.cu", defines=defines, include=include), choices)
     path = Path(source)
     try:
-        text = path.read_text()
+        text = path.read_bytes().decode(errors="replace")
     except OSError as error:
         raise CudaError(f"{path} cannot be read: {error.strerror}") from None
     return Module(Source(text, str(path), defines=defines, include=include), choices)

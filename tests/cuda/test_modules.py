@@ -134,7 +134,20 @@ def test_what_is_outside_is_named_with_its_line(text: str, message: str) -> None
 
 def test_text_that_is_no_cpp_is_refused_with_the_compilers_words() -> None:
     with pytest.raises(cuda.SourceError, match="undeclared"):
-        cuda.load("__global__ void k() { x = 1; }\n")
+        cuda.load("__global__ void k() { x = 1; }\n").k[1, 1]
+
+
+def test_an_error_in_host_code_leaves_kernels_usable() -> None:
+    text = "void host() { unknown(); }\n__global__ void k(int *a) { a[threadIdx.x] = 1; }\n"
+    array = np.zeros(4, np.int32)
+    cuda.load(text).k[1, 4](array)
+    assert array.tolist() == [1, 1, 1, 1]
+
+
+def test_a_struct_with_an_error_is_not_laid_out() -> None:
+    text = "struct S { nothing x; int y; };\n__global__ void k(S *a) { a->y = 1; }\n"
+    with pytest.raises(cuda.SourceError):
+        cuda.load(text).k[1, 1]
 
 
 def test_importing_the_package_loads_neither_clang_nor_llvm() -> None:

@@ -95,7 +95,7 @@ def pythonic(a: Any, b: Any) -> None:
         if k == i + 1:
             break
         count += k
-    b[i, 4] = count + (1 if 0 <= x < 3 and not i == 4 else 0.5)
+    b[i, 4] = count + (1 if 0 <= x < 3 and i != 4 else 0.5)
 
 
 def test_division_goes_downwards_negative_indices_count_from_the_end_and_types_widen() -> None:

@@ -16,6 +16,7 @@ from ..ir.operations import Location
 _STANDARD = (
     "cuda.h cuda_runtime.h cuda_runtime_api.h cuda_fp16.h cuda_bf16.h device_launch_parameters.h"
     " device_functions.h math_constants.h math_functions.h helper_cuda.h helper_functions.h"
+    " helper_timer.h cutil.h"
     " sm_20_atomic_functions.h vector_types.h curand.h curand_kernel.h assert.h ctype.h errno.h"
     " fcntl.h float.h inttypes.h limits.h malloc.h math.h memory.h omp.h stdbool.h stddef.h"
     " stdint.h"
@@ -25,9 +26,12 @@ _STANDARD = (
 )
 """Headers that a file may include and whose contents `runtime.h` stands for."""
 
+_KEEP_GOING = 0x200
+"""Goes on behind a header that is not found, which else would hide all later errors."""
+
 _FLAGS = (
     "-x", "cuda", "-std=c++17", "-nocudainc", "-nocudalib", "--cuda-host-only", "-nostdinc",
-    "-Wno-everything", "-ferror-limit=200",
+    "-Wno-everything", "-ferror-limit=0",
 )  # fmt: skip
 
 
@@ -63,7 +67,7 @@ def _headers() -> tuple[str, str]:
 
 
 def parse(text: str, name: str, defines: Sequence[str] = (), include: Sequence[str] = ()) -> Any:
-    """Gives the syntax tree of a file's text; raises SourceError with the first errors.
+    """Gives the syntax tree of a file's text, whose `errors` are to be looked at.
 
     `defines` are of the form `NAME=VALUE`, and `include` are folders.
     """
@@ -80,14 +84,46 @@ def parse(text: str, name: str, defines: Sequence[str] = (), include: Sequence[s
     ]
     index = cindex.Index.create()
     try:
-        unit = index.parse(name, args=arguments, unsaved_files=[(name, text)])
+        unit = index.parse(
+            name, args=arguments, unsaved_files=[(name, text)], options=_KEEP_GOING
+        )
     except cindex.TranslationUnitLoadError:
         raise SourceError(f"{name}: libclang cannot read the file") from None
-    wrong = [each for each in unit.diagnostics if each.severity >= cindex.Diagnostic.Error]
+    return unit
+
+
+def errors(unit: Any) -> list[Any]:
+    """What the compiler could not make sense of."""
+    least = library().Diagnostic.Error
+    return [each for each in unit.diagnostics if each.severity >= least]
+
+
+def require_right(function: Any, wrong: Sequence[Any]) -> None:
+    """Raises SourceError with the errors in a function.
+
+    Errors elsewhere do not matter: most files hold host code that needs headers which are not here.
+    Where an error is, the syntax tree lacks statements, so such a function must not be translated.
+    """
+    refuse([each for each in wrong if _within(each, function.extent)])
+
+
+def is_broken(declaration: Any) -> bool:
+    """Whether an error left a type or a variable incomplete."""
+    return bool(library().conf.lib.clang_isInvalidDeclaration(declaration))
+
+
+def _within(error: Any, span: Any) -> bool:
+    place, start, end = error.location, span.start, span.end
+    if place.file is None or start.file is None or place.file.name != start.file.name:
+        return False
+    return bool(start.offset <= place.offset <= end.offset)
+
+
+def refuse(wrong: Sequence[Any]) -> None:
+    """Raises SourceError with the first errors, if there are any."""
     if wrong:
         lines = [f"{_place(each.location)}: {each.spelling}" for each in wrong[:5]]
         raise SourceError("; ".join(lines))
-    return unit
 
 
 def location(cursor: Any) -> Location:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import UnsupportedConstruct
+from ..errors import SourceError, UnsupportedConstruct
 from ..ir.operations import Location
 from ..ir.types import Scalar
+from . import clang
 
 _KINDS = {
     "BOOL": Scalar.BOOL,
@@ -122,6 +123,8 @@ def leaves(type: Any, at: Location) -> tuple[Leaf, ...]:
 
 def _record(real: Any, at: Location) -> tuple[Leaf, ...]:
     declaration = real.get_declaration()
+    if any(map(clang.is_broken, (declaration, *real.get_fields()))):
+        raise SourceError(f"{at}: there is an error in the declaration of {declaration.spelling}")
     found: list[Leaf] = []
     offset = 0
     for child in declaration.get_children():

@@ -96,6 +96,23 @@ cudaError_t cudaSetDevice(int);
 const char* cudaGetErrorString(cudaError_t);
 template <class T> cudaError_t cudaMemcpyToSymbol(T& symbol, const void* source, size_t size, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyHostToDevice);
 template <class T> cudaError_t cudaMemcpyFromSymbol(void* target, T& symbol, size_t size, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyDeviceToHost);
+struct cudaDeviceProp { char name[256]; size_t totalGlobalMem, sharedMemPerBlock; int major, minor, warpSize, maxThreadsPerBlock, multiProcessorCount; };
+cudaError_t cudaGetDeviceCount(int*); cudaError_t cudaGetDeviceProperties(cudaDeviceProp*, int); cudaError_t cudaGetDevice(int*);
+cudaError_t cudaDeviceReset(); cudaError_t cudaThreadExit(); cudaError_t cudaHostAlloc(void**, size_t, unsigned); cudaError_t cudaMallocHost(void**, size_t);
+cudaError_t cudaEventCreate(cudaEvent_t*); cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = 0); cudaError_t cudaEventSynchronize(cudaEvent_t);
+cudaError_t cudaEventElapsedTime(float*, cudaEvent_t, cudaEvent_t); cudaError_t cudaEventDestroy(cudaEvent_t);
+typedef struct aio_FILE FILE;
+extern FILE *stdin, *stdout, *stderr;
+extern "C" int fprintf(FILE*, const char*, ...); extern "C" int sprintf(char*, const char*, ...); extern "C" int fscanf(FILE*, const char*, ...);
+extern "C" FILE* fopen(const char*, const char*); extern "C" int fclose(FILE*); extern "C" void exit(int);
+extern "C" int atoi(const char*); extern "C" double atof(const char*); extern "C" int rand(); extern "C" void srand(unsigned);
+extern "C" int strcmp(const char*, const char*); extern "C" size_t strlen(const char*); extern "C" char* strcpy(char*, const char*);
+#define EXIT_FAILURE 1
+#define EXIT_SUCCESS 0
+#define RAND_MAX 2147483647
+struct timeval { long tv_sec, tv_usec; };
+struct timezone { int tz_minuteswest, tz_dsttime; };
+extern "C" int gettimeofday(struct timeval*, struct timezone*);
 extern "C" __AIO_BOTH int printf(const char* format, ...);
 extern "C" __AIO_BOTH void* malloc(size_t);
 extern "C" __AIO_BOTH void free(void*);

@@ -30,6 +30,7 @@ class Source:
         self._include = tuple(str(each) for each in include)
         self._functions: dict[str, Function] = {}
         self._unit = clang.parse(text, name, self._defines, self._include)
+        self._errors = clang.errors(self._unit)
         found: dict[str, Any] = {}
         for cursor in clang.functions(self._unit):
             if cursor.location.file is None or "aiosearch_runtime" in cursor.location.file.name:
@@ -57,7 +58,7 @@ class Source:
         """The IR of a kernel or host function; `scale<float, 64>` instantiates a template."""
         if name not in self._functions:
             cursor = self._cursor(name)
-            translator = Translator(is_kernel=clang.is_kernel(cursor))
+            translator = Translator(is_kernel=clang.is_kernel(cursor), errors=self._errors)
             self._functions[name] = translator.function(cursor)
         return self._functions[name]
 
@@ -65,6 +66,7 @@ class Source:
         base = name.partition("<")[0].strip()
         cursor = self._cursors.get(base)
         if cursor is None:
+            clang.refuse(self._errors)
             meant = get_close_matches(base, self._cursors, 1)
             hint = f" (did you mean {meant[0]}?)" if meant else ""
             raise SourceError(f"{self.name} has no function {base}{hint}")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import UnsupportedConstruct
+from ..errors import SourceError, UnsupportedConstruct
 from ..ir.building import block
 from ..ir.operations import (
     Address,
@@ -67,9 +67,10 @@ class _Loop:
 class Translator(Expressions):
     """Translates one function, and all that it calls, into one body."""
 
-    def __init__(self, *, is_kernel: bool = True) -> None:
+    def __init__(self, *, is_kernel: bool = True, errors: Sequence[Any] = ()) -> None:
         super().__init__()
         self.is_kernel = is_kernel
+        self._errors = errors
         self._frames: list[_Frame] = []
         self._loops: list[_Loop] = []
         self._waits = False
@@ -85,6 +86,7 @@ class Translator(Expressions):
 
     def function(self, cursor: Any) -> Function:
         """Translates a kernel or host function from its declaration."""
+        clang.require_right(cursor, self._errors)
         body = clang.body(cursor)
         at = clang.location(cursor)
         self._addressed |= scanning.addressed(body)
@@ -257,6 +259,7 @@ class Translator(Expressions):
         at = clang.location(cursor)
         if any(frame.name == function.get_usr() for frame in self._frames):
             raise UnsupportedConstruct(f"the recursion of {function.spelling}", at)
+        clang.require_right(function, self._errors)
         body = clang.body(function)
         self._addressed |= scanning.addressed(body)
         this, arguments = self._object(cursor, function)
@@ -312,6 +315,8 @@ class Translator(Expressions):
         at = self.builder.at
         if declaration.kind.name != "VAR_DECL":
             raise UnsupportedConstruct(f"the use of {declaration.spelling}", at)
+        if clang.is_broken(declaration):
+            raise SourceError(f"{at}: there is an error in the declaration of {declaration.spelling}")
         constant = self._constant(declaration)
         if constant is not None:
             return constant
@@ -864,7 +869,7 @@ def _is_default(initial: Any) -> bool:
 def _table(declaration: Any) -> tuple[int | float, ...] | None:
     """The numbers that a table begins with."""
     initial = _initializer(declaration)
-    if initial is None:
+    if initial is None or initial.kind.name == "CALL_EXPR":
         return None
     found: list[int | float] = []
 

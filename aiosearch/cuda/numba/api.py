@@ -23,7 +23,7 @@ from .typing import SCALARS
 
 
 class PythonKernel:
-    """A Python function as a kernel; `kernel[grid, block]` is a launch, typed from its arguments."""
+    """A Python function as a kernel; `kernel[grid, block]` is a launch, typed when it is called."""
 
     def __init__(self, function: Callable[..., Any], choices: Choices | None = None) -> None:
         self.function = function
@@ -213,7 +213,7 @@ cuda = _module()
 def patched() -> Iterator[None]:
     """Has `numba.cuda` be `cuda` of here, so that code written for it runs unchanged.
 
-    Where Numba is not installed, `import numba` gives a module with `cuda` and the types of elements.
+    Where Numba is not installed, `import numba` gives a module with `cuda` and types of elements.
     """
     before = {name: sys.modules.get(name) for name in ("numba", "numba.cuda")}
     try:
