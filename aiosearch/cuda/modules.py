@@ -29,6 +29,7 @@ from .launching import (
     scalar_of,
     words,
 )
+from .tuning import fastest
 
 
 def load(
@@ -113,6 +114,8 @@ class Kernel:
     def __init__(self, module: Owner, function: Function) -> None:
         self.module = module
         self.function = function
+        self.tuned: dict[Dims, Choices] = {}
+        """What `Launch.tune` decided, for each shape of block."""
 
     def __getitem__(self, shape: Any) -> Launch:
         given = shape if isinstance(shape, tuple) else (shape,)
@@ -128,11 +131,44 @@ class Kernel:
 class Launch:
     """A kernel with a shape. Called with arrays and numbers, it runs and writes into the arrays."""
 
-    def __init__(self, kernel: Kernel, grid: Dims, block: Dims, shared: int) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        grid: Dims,
+        block: Dims,
+        shared: int,
+        choices: Choices | None = None,
+    ) -> None:
         check_shape(grid, block, shared)
         self._kernel = kernel
         self._function = kernel.function
+        self._choices = choices
         self.grid, self.block, self.shared = grid, block, shared
+
+    @property
+    def function(self) -> Function:
+        """The kernel's IR, before anything was done to it."""
+        return self._function
+
+    @property
+    def choices(self) -> Choices:
+        """The decisions of the lowering: given, tuned, or those of the module."""
+        if self._choices is not None:
+            return self._choices
+        return self._kernel.tuned.get(self.block, self._kernel.module.choices)
+
+    def with_choices(self, choices: Choices) -> Launch:
+        """The same launch under other decisions of the lowering."""
+        return Launch(self._kernel, self.grid, self.block, self.shared, choices)
+
+    def tune(self, *arguments: Any, rounds: int = 6) -> Choices:
+        """Measures which decisions are fastest here; later launches with this block take them.
+
+        The arrays are copied, not written to.
+        """
+        choices = fastest(self, arguments, rounds)
+        self._kernel.tuned[self.block] = choices
+        return choices
 
     def __call__(self, *arguments: Any) -> None:
         """Runs the kernel on all cores, and is back when it is done."""
@@ -155,7 +191,7 @@ class Launch:
     def run(self, values: Sequence[int | float | bool]) -> None:
         """Runs the kernel with addresses in place of arrays."""
         function = self._function
-        code = compiled(function, self.block, self._kernel.module.choices)
+        code = compiled(function, self.block, self.choices)
         symbols = self._kernel.module.symbols.of(function)
         failure = np.zeros(1, np.int64)
         block = words(
@@ -185,7 +221,7 @@ class Launch:
 
     def lower(self) -> Lowered:
         """What the kernel becomes for this shape of block, for people to look at."""
-        return lowered(self._function, self.block, self._kernel.module.choices)
+        return lowered(self._function, self.block, self.choices)
 
     def _interpreted(self, arguments: Sequence[Any], findings: Findings | None) -> None:
         function, name, memory = self._function, self._function.name, Memory()

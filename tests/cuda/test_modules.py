@@ -159,3 +159,25 @@ def test_importing_the_package_loads_neither_clang_nor_llvm() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_tuning_leaves_the_arrays_alone_and_results_the_same() -> None:
+    text = """
+    __global__ void turn(float *a) {
+      __shared__ float s[8][16];
+      int x = threadIdx.x, y = threadIdx.y;
+      s[y][x] = a[y * 16 + x];
+      __syncthreads();
+      float sum = 0;
+      for (int k = 0; k < 8; k++) sum += s[k][x] * s[y][k];
+      a[y * 16 + x] = sum;
+    }"""
+    array = np.arange(128, dtype=np.float32)
+    expected = array.copy()
+    kernel = cuda.load(f"{text}\n").turn
+    kernel[1, (16, 8)].interpret(expected)
+    choices = kernel[1, (16, 8)].tune(array, rounds=2)
+    np.testing.assert_array_equal(array, np.arange(128))
+    assert kernel[1, (16, 8)].choices == choices
+    kernel[1, (16, 8)](array)
+    np.testing.assert_allclose(array, expected, rtol=1e-6)
