@@ -31,6 +31,7 @@ COMMANDS = {
     "tune": "find the fastest configuration of a kernel",
     "explain": "show a program or an answer on its way to machine code",
     "verify": "say whether two tensor programs compute the same",
+    "cuda": "check CUDA kernels for races and the like, or show what they become",
     "programs": "list the built-in tensor programs, or show one",
     "strategies": "list the installed strategies",
     "cache": "look at z3's verdicts on disk, or remove them",
