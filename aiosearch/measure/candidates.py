@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from .draws import Draw
+from .random_inputs import Draw
 
 Array: TypeAlias = Any
 """An array of NumPy or of JAX. This module is loaded without either."""

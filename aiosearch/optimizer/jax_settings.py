@@ -46,6 +46,11 @@ def current_settings() -> JaxSettings:
     return JaxSettings(*(getattr(config, f"jax_{name}") for name in JaxSettings._fields))
 
 
+def default_device() -> object:
+    """Where this thread's arrays come to that lie nowhere yet; none where that is not set."""
+    return getattr(jax.config, "jax_default_device")  # noqa: B009  # which has no type
+
+
 def use_settings(settings: JaxSettings) -> ExitStack:
     """A context in which this thread has the settings of another one, or of another moment."""
     stack = ExitStack()

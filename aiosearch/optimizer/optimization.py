@@ -24,7 +24,7 @@ from anyio import CancelScope, to_thread
 from .._blocking import waited_for
 from .._switch_interval import short_switch_interval
 from ..capture.jax_types import PyTree
-from ..codegen.pallas.dialect import without_backend_warning
+from ..codegen.pallas import without_backend_warning
 from ..measure import Executor
 from .answer_finder import AnswerFinder
 from .device_kind import device, platform

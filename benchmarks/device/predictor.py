@@ -1,10 +1,10 @@
 """How well the predicted order of tilings is the measured one, on a GPU that was swept.
 
-    python benchmarks/device/predictor.py         # by row: as it is, and as it was before the fit
-    python benchmarks/device/predictor.py --fit   # constants fitted anew, each program left out
+    python benchmarks/device/predictor.py          # by row: as it is, and as it was before the fit
+    python benchmarks/device/predictor.py --fit    # constants fitted anew, each program left out
 
 `sweep_h100.jsonl` holds 355 tilings of six programs: the numbers that `TilingFigures` predicts
-from, and what the GPU counted for the kernel. Rank correlation is Spearman's; regret is the time of
+from, and what the GPU counted for the kernel. Rank correlation is Spearman's. Regret is the time of
 the tiling that is predicted to be best, over the best measured. No GPU is needed.
 """
 

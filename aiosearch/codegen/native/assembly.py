@@ -39,7 +39,7 @@ class InstructionCounts:
         )
 
 
-def assembly(
+def assembly_text(
     native: KernelProgram,
     machine: CpuMachine,
     effort: OptimizationEffort = OptimizationEffort.SCALAR,

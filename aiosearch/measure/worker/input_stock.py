@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from ..cache_sizes import last_cache
 from ..candidates import Array
-from ..draws import NumPyArray, draw
 from ..protocol import LoadRequest
+from ..random_inputs import NumPyArray, draw
 from .cold_inputs import ColdInputs, CopyRing, CopyTurn, copies_wanted
 from .huge_pages import free_unreferenced_arrays, in_huge_pages
 

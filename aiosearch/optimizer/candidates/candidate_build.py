@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from ...capture.jax_types import Leaf
 from ...measure import ArrayType, Candidate, Compiled, Draw, Executor, Failure
-from ...measure.draws import draw
+from ...measure.random_inputs import draw
 from ...tensor import Program
 from ..array_types import array_types
 from ..jax_settings import JaxSettings

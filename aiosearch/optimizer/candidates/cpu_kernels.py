@@ -16,18 +16,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ...codegen.cpu.cost.kernel_cost import KERNEL_START_SECONDS
-from ...codegen.cpu.description import describe_schedule
-from ...codegen.cpu.emit.kernel import expand_copies, print_module
-from ...codegen.cpu.packing import PackedLayout
-from ...codegen.cpu.register_layout import RegisterRequest
-from ...codegen.cpu.schedule import Schedule
-from ...codegen.cpu.space.choices import dissimilar_schedules, space
+from ...codegen.cpu import (
+    KERNEL_START_SECONDS,
+    PackedLayout,
+    RegisterRequest,
+    Schedule,
+    describe_schedule,
+    dissimilar_schedules,
+    expand_copies,
+    print_module,
+    schedule_space,
+)
 from ...codegen.ir import Module
 from ...codegen.lower.lowering import lower
-from ...codegen.native.embedded_source import ProgramOrigin, encode_program
-from ...codegen.native.kernel_program import KernelProgram
-from ...codegen.native.machine import CpuMachine
+from ...codegen.native import CpuMachine, KernelProgram, ProgramOrigin, encode_program
 from ...codegen.passes.kernel_fusion import fuse_kernels
 from ...codegen.schedule.plans import ModulePlan, ModulePlans
 from ...measure import ArrayType
@@ -98,7 +100,7 @@ def _plans(
     module: Module, machine: CpuMachine, threads: int, constant: Sequence[str]
 ) -> ModulePlans[Schedule]:
     packable = _packable(module, constant)
-    spaces = [space(kernel, machine, threads, packable) for kernel in module.kernels]
+    spaces = [schedule_space(kernel, machine, threads, packable) for kernel in module.kernels]
     return ModulePlans(module, spaces, KERNEL_START_SECONDS)
 
 

@@ -21,14 +21,13 @@ from itertools import chain
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...codegen.native.errors import NativeError
-from ...codegen.native.machine import host
-from ...codegen.pallas.errors import CannotPrint
+from ...codegen.native import NativeError, host
+from ...codegen.pallas import CannotPrint
 from ...codegen.schedule.plans import best_plans
 from ...devices import default_device, device
 from ...equivalence import verify
 from ...measure import ArrayType
-from ...superoptimizer.compose.composer import Composer
+from ...superoptimizer import Composer
 from ...tensor import Program
 from ...tensor.analysis.integer_overflow import may_overflow
 from ...tensor.files import from_json, to_json

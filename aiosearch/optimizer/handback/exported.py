@@ -17,7 +17,7 @@ from jax import export
 from ...capture.jax_types import Leaf, PyTree
 from ...capture.names import title
 from ...codegen.native.carrying import carried_texts
-from ...codegen.pallas.dialect import CUSTOM_CALLS
+from ...codegen.pallas import CUSTOM_CALLS
 from ...measure import Cause, Failure, Stage
 from ..jax_settings import JaxSettings, use_settings
 from ..trace.splice import Spliced

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ...codegen.native.embedded_source import embedded_programs
-from ...codegen.native.errors import NativeError
-from ...codegen.native.jax_call import register_program
+from ...codegen.native import NativeError, embedded_programs, register_program
 from ..outcomes.answer import Answer
 
 

@@ -214,7 +214,7 @@ class Answer(Struct, frozen=True, dict=True):
         """What has to be there where machine code is to run."""
         if "carried(" not in self.source:
             return []
-        from ...codegen.native.embedded_source import embedded_programs  # needs LLVM's library
+        from ...codegen.native import embedded_programs  # needs LLVM's library
 
         machines = dict.fromkeys(
             program.machine.name for _, program in embedded_programs(self.source)

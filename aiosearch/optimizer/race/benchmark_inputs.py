@@ -20,7 +20,7 @@ from anyio import to_thread
 
 from ...capture.jax_types import Leaf
 from ...measure import Compiled, Draw, Executor, Failure
-from ...measure.draws import NORMAL
+from ...measure.random_inputs import NORMAL
 from ...tensor import DType, Program, Term
 from ...tensor.terms import LITERAL
 from ...tensor.types import EXACT

@@ -34,9 +34,9 @@ from ...equivalence.rounding.machine import rounded
 from ...equivalence.rounding.noise import NoisyArray
 from ...equivalence.runnables import ExecutedProgram
 from ...measure import Draw, ExecutorError, Failure
-from ...measure.draws import draw
 from ...measure.host.threads import to_the_end
 from ...measure.protocol import Parcel
+from ...measure.random_inputs import draw
 from ...measure.shared_arrays import SharedArrays, nameless_file
 from ...processes.frames import Channel, enter_child
 from ...tensor import DType

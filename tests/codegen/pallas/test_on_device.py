@@ -21,7 +21,7 @@ from aiosearch.codegen.pallas import name_of, plans, write
 from aiosearch.codegen.passes.kernel_fusion import fuse_kernels
 from aiosearch.devices import Device, device
 from aiosearch.measure import Candidate, Failure, JaxExecutor, Way
-from aiosearch.measure.draws import draw
+from aiosearch.measure.random_inputs import draw
 from aiosearch.measure.worker.executables import GPU_TURNS, GRAPH, repeated
 from aiosearch.optimizer import optimize_sync
 from aiosearch.optimizer.array_types import array_types
