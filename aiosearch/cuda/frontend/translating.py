@@ -316,7 +316,9 @@ class Translator(Expressions):
         if declaration.kind.name != "VAR_DECL":
             raise UnsupportedConstruct(f"the use of {declaration.spelling}", at)
         if clang.is_broken(declaration):
-            raise SourceError(f"{at}: there is an error in the declaration of {declaration.spelling}")
+            raise SourceError(
+                f"{at}: there is an error in the declaration of {declaration.spelling}"
+            )
         constant = self._constant(declaration)
         if constant is not None:
             return constant
