@@ -164,8 +164,8 @@ class ExponentialSum:
     def normal(self) -> tuple[int, int, ExponentialSum]:
         """Coefficient, exponent and sum whose product this is; multiples share the `normal` sum.
 
-        `6·exp(4) + 2·exp(8)` has the mean exponent 6: it is 2·exp(6) times the sum 3·exp(-2) + exp(2).
-        The mean moves as the exponents are moved together, so that the sum does not depend on the
+        `6·exp(4) + 2·exp(8)` has the mean exponent 6: it is 2·exp(6) times 3·exp(-2) + exp(2). The
+        mean moves as the exponents are moved together, so that the sum does not depend on the
         exponential factor.
         """
         if self._normal is None:

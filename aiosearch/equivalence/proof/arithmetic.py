@@ -390,8 +390,8 @@ def _absolute(base: Base) -> Base:
 def taken_out(a: Poly, power: Fraction) -> tuple[Monomial, Poly]:
     """Writes a sum as a monomial times a sum that nothing more can be taken out of.
 
-    `2·x²·y + 4·x·y` becomes 4·x·y times x/2 + 1: the least power of each base, and the number of the
-    first summand by key.
+    `2·x²·y + 4·x·y` becomes 4·x·y times x/2 + 1: the least power of each base, and the number of
+    the first summand by key.
     """
     even = power.denominator > 1
     sizes = _least([dict(term.sizes) for term in a.terms])
