@@ -44,7 +44,8 @@ def fastest(launch: Any, arguments: Sequence[Any], rounds: int) -> Choices:
 
     The arguments are copied for each candidate, so the caller's arrays stay as they are.
     """
-    function, block, base = launch.function, launch.block, launch.choices
+    function, block = launch.function, launch.block
+    base: Choices = launch.choices
     held = [(base, _copied(arguments))]
     launch.with_choices(base)(*held[0][1])
     expected = held[0][1]

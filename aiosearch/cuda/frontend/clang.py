@@ -84,9 +84,7 @@ def parse(text: str, name: str, defines: Sequence[str] = (), include: Sequence[s
     ]
     index = cindex.Index.create()
     try:
-        unit = index.parse(
-            name, args=arguments, unsaved_files=[(name, text)], options=_KEEP_GOING
-        )
+        unit = index.parse(name, args=arguments, unsaved_files=[(name, text)], options=_KEEP_GOING)
     except cindex.TranslationUnitLoadError:
         raise SourceError(f"{name}: libclang cannot read the file") from None
     return unit

@@ -38,13 +38,11 @@ from ..ir.operations import (
     While,
 )
 from ..ir.types import Scalar
-from . import clang, intrinsics, layout, scanning
-from .expressions import Expressions
+from . import clang, declarations, intrinsics, layout, loops, scanning
+from .counting import Counting
 from .places import Held, Leaves, Place, Stored
 
 _FALSE, _TRUE = Constant(False, Scalar.BOOL), Constant(True, Scalar.BOOL)
-_FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_UPWARDS, _DOWNWARDS = ("<", "<="), (">", ">=")
 
 
 @dataclass(slots=True)
@@ -64,7 +62,7 @@ class _Loop:
     continued: int
 
 
-class Translator(Expressions):
+class Translator(Counting):
     """Translates one function, and all that it calls, into one body."""
 
     def __init__(self, *, is_kernel: bool = True, errors: Sequence[Any] = ()) -> None:
@@ -168,10 +166,10 @@ class Translator(Expressions):
             raise UnsupportedConstruct("a call through a pointer", self.builder.at)
         if function.kind.name == "CONSTRUCTOR":
             return self._constructed(cursor, function), None
-        launch = _configuration(cursor)
+        launch = declarations.configuration(cursor)
         if launch is not None:
             return self._launched(cursor, launch), None
-        if _copies(function):
+        if declarations.copies(function):
             place, (source, *_) = self._object(cursor, function)
             assert place is not None
             self.write(place, self.value(source))
@@ -194,7 +192,7 @@ class Translator(Expressions):
         arguments = list(cursor.get_arguments())
         values: list[Operand] = []
         for argument in arguments:
-            if name.endswith("Symbol") and _is_symbol(argument):
+            if name.endswith("Symbol") and declarations.is_symbol(argument):
                 values.append(self.pointer(self.place(argument)))
             elif clang.children(argument) or argument.location.line:
                 values += self.value(argument)
@@ -215,7 +213,7 @@ class Translator(Expressions):
         values: list[Operand] = []
         for argument in clang.children(cursor)[2:]:
             values += self.value(argument)
-        name = signature(cursor.referenced)
+        name = declarations.signature(cursor.referenced)
         self.builder.write(
             Call("launch", (*shape, shared, *values), name, None, clang.location(cursor))
         )
@@ -316,7 +314,9 @@ class Translator(Expressions):
         if declaration.kind.name != "VAR_DECL":
             raise UnsupportedConstruct(f"the use of {declaration.spelling}", at)
         if clang.is_broken(declaration):
-            raise SourceError(f"{at}: there is an error in the declaration of {declaration.spelling}")
+            raise SourceError(
+                f"{at}: there is an error in the declaration of {declaration.spelling}"
+            )
         constant = self._constant(declaration)
         if constant is not None:
             return constant
@@ -325,7 +325,11 @@ class Translator(Expressions):
             element = layout.main_scalar(type, at)
             value = self.builder.value(Scalar.PTR, declaration.spelling)
             self._symbols[declaration.hash] = Symbol(
-                value, declaration.spelling, layout.size(type), element, _table(declaration)
+                value,
+                declaration.spelling,
+                layout.size(type),
+                element,
+                declarations.table(declaration),
             )
         return Stored(Address(self._symbols[declaration.hash].value), declaration.type)
 
@@ -334,7 +338,7 @@ class Translator(Expressions):
         type = layout.scalar(declaration.type)
         if type is None or type is Scalar.PTR or not declaration.type.is_const_qualified():
             return None
-        initial = _initializer(declaration)
+        initial = declarations.initializer(declaration)
         value = None if initial is None else clang.evaluated(initial)
         if value is None or isinstance(value, bytes):
             return None
@@ -474,7 +478,7 @@ class Translator(Expressions):
             return
         if cursor.storage_class.name == "STATIC":
             return
-        initial = _initializer(cursor)
+        initial = declarations.initializer(cursor)
         if layout.is_reference(cursor.type):
             if initial is None:
                 raise UnsupportedConstruct(f"the reference {cursor.spelling}", at)
@@ -489,7 +493,7 @@ class Translator(Expressions):
             return
         place = self._in_memory(cursor)
         self.places[cursor.hash] = place
-        if initial is not None and not _is_default(initial):
+        if initial is not None and not declarations.is_default(initial):
             self.write(place, self.converted(initial, cursor.type))
 
     def if_statement(self, cursor: Any) -> None:
@@ -521,7 +525,7 @@ class Translator(Expressions):
         self.environment[self._loops[-1].continued] = (_TRUE,)
 
     def for_statement(self, cursor: Any) -> None:
-        initial, condition, increment, body = _for_parts(cursor)
+        initial, condition, increment, body = loops.for_parts(cursor)
         at = clang.location(cursor)
         if initial is not None:
             self.statement(initial)
@@ -586,7 +590,7 @@ class Translator(Expressions):
         self, initial: Any, condition: Any, increment: Any, body: Any, at: Location
     ) -> bool:
         """Tries a loop as one that counts; says whether it is."""
-        counting = self._counting(initial, condition, increment, body)
+        counting = self.counting(initial, condition, increment, body)
         if counting is None:
             return False
         variable, low, high, step = counting
@@ -608,75 +612,6 @@ class Translator(Expressions):
                 del self.environment[key]
         self._finish(keys, carried, before, lines, at, (counter, low, high, step))
         return True
-
-    def _counting(
-        self, initial: Any, condition: Any, increment: Any, body: Any
-    ) -> tuple[Any, Operand, Operand, int] | None:
-        """The variable, bounds and step of a loop whose count is known when it begins."""
-        if initial is None or condition is None or increment is None:
-            return None
-        if scanning.jumps(body, in_loop=False) & {"break", "return"}:
-            return None
-        declared = clang.children(initial) if initial.kind.name == "DECL_STMT" else []
-        if len(declared) != 1 or not isinstance(self.places.get(declared[0].hash), Held):
-            return None
-        variable = declared[0]
-        type = layout.scalar(variable.type)
-        assigned = scanning.assigned([body, condition])
-        if type is None or not type.is_integer or variable.hash in assigned:
-            return None
-        test = scanning.stripped(condition)
-        step = self._step(increment, variable)
-        if test.kind.name != "BINARY_OPERATOR" or not step:
-            return None
-        operator, (left, right) = clang.binary(test), clang.children(test)
-        if not _names(left, variable):
-            left, right, operator = right, left, _FLIPPED.get(operator, "")
-        allowed = _UPWARDS if step > 0 else _DOWNWARDS
-        if operator not in allowed or not _names(left, variable) or not _is_fixed(right, assigned):
-            return None
-        if variable.hash in {each.referenced.hash for each in _references(right)}:
-            return None
-        return self._bounds(variable, left, right, operator, step)
-
-    def _bounds(
-        self, variable: Any, left: Any, right: Any, operator: str, step: int
-    ) -> tuple[Any, Operand, Operand, int] | None:
-        compared, type = layout.scalar(left.type), layout.scalar(variable.type)
-        (low,) = self.read(self.places[variable.hash])
-        if compared is None or not compared.is_integer:
-            return None
-        if compared is not type:
-            # As a larger or unsigned type, it counts the same if it never was below zero.
-            if step < 0 or not isinstance(low, Constant) or low.value < 0:
-                return None
-            low = self.builder.cast(low, compared)
-        if step < 0 and not compared.is_signed:
-            return None
-        high = self.builder.cast(self.scalar(right), compared)
-        if operator in ("<=", ">="):
-            one = Constant(1 if step > 0 else -1, compared)
-            high = self.builder.compute("add", compared, high, one)
-        return variable, low, high, step
-
-    def _step(self, increment: Any, variable: Any) -> int:
-        """By how much a loop's third part moves the variable; 0 if that is not known."""
-        node = scanning.stripped(increment)
-        inner = clang.children(node)
-        if not inner or not _names(inner[0], variable):
-            return 0
-        if node.kind.name == "UNARY_OPERATOR":
-            return {"++": 1, "--": -1}.get(clang.unary(node).removeprefix("post"), 0)
-        if node.kind.name == "COMPOUND_ASSIGNMENT_OPERATOR":
-            sign = {"+=": 1, "-=": -1}.get(clang.binary(node), 0)
-            return sign * _whole(inner[1])
-        if node.kind.name == "BINARY_OPERATOR" and clang.binary(node) == "=":
-            total = scanning.stripped(inner[1])
-            if total.kind.name == "BINARY_OPERATOR" and clang.binary(total) in ("+", "-"):
-                one, other = clang.children(total)
-                if _names(one, variable):
-                    return _whole(other) * (1 if clang.binary(total) == "+" else -1)
-        return 0
 
     def _assigned_keys(self, parts: Sequence[Any]) -> list[int]:
         """The variables of the environment that a loop may assign, and its function's flag."""
@@ -748,7 +683,7 @@ class Translator(Expressions):
         """Cases in order; one is entered where it matches or the one before ran into it."""
         selector, body = clang.children(cursor)
         value = self.scalar(selector)
-        groups = _cases(body)
+        groups = loops.cases(body)
         matches = [self._match(value, labels) for labels, _ in groups]
         any_match: Operand = _FALSE
         for match, (labels, _) in zip(matches, groups, strict=True):
@@ -809,206 +744,8 @@ class _Inlining:
         translator.this, translator._loops = self._outer
 
 
-def signature(function: Any) -> str:
-    """The name of a function with the arguments of its template: `scale<float, 64>`."""
-    name: str = function.spelling
-    count = function.get_num_template_arguments()
-    if count <= 0:
-        return name
-    listed = []
-    for place in range(count):
-        kind = function.get_template_argument_kind(place).name
-        if kind == "TYPE":
-            listed.append(function.get_template_argument_type(place).spelling)
-        else:
-            listed.append(str(function.get_template_argument_value(place)))
-    return f"{name}<{', '.join(listed)}>"
-
-
 def _nothing() -> None:
     return None
-
-
-def _copies(function: Any) -> bool:
-    """Whether it is an assignment that the compiler wrote, which copies member by member."""
-    if function.spelling != "operator=":
-        return False
-    parameters = clang.parameters(function)
-    return not parameters or not parameters[0].spelling
-
-
-def _configuration(call: Any) -> Any | None:
-    """The call that `<<<...>>>` stands for, if this is a launch."""
-    inner = clang.children(call)
-    marker = "__cudaPushCallConfiguration"
-    if len(inner) > 1 and inner[1].kind.name == "CALL_EXPR" and inner[1].spelling == marker:
-        return inner[1]
-    return None
-
-
-def _initializer(declaration: Any) -> Any | None:
-    """What a variable begins with. The sizes of an array are children of its declaration, too."""
-    inner = [child for child in clang.children(declaration) if child.kind.is_expression()]
-    if not inner:
-        return None
-    if layout.is_array(declaration.type):
-        last = inner[-1]
-        return last if last.kind.name in ("INIT_LIST_EXPR", "STRING_LITERAL", "CALL_EXPR") else None
-    return inner[-1]
-
-
-def _is_default(initial: Any) -> bool:
-    """Whether it is the call of a constructor that leaves the memory as it is."""
-    return (
-        initial.kind.name == "CALL_EXPR"
-        and not list(initial.get_arguments())
-        and (initial.referenced is None or clang.body(initial.referenced) is None)
-    )
-
-
-def _table(declaration: Any) -> tuple[int | float, ...] | None:
-    """The numbers that a table begins with."""
-    initial = _initializer(declaration)
-    if initial is None or initial.kind.name == "CALL_EXPR":
-        return None
-    found: list[int | float] = []
-
-    def collect(cursor: Any) -> None:
-        if cursor.kind.name == "INIT_LIST_EXPR":
-            for child in clang.children(cursor):
-                collect(child)
-            return
-        value = clang.evaluated(cursor)
-        if value is None or isinstance(value, bytes):
-            raise UnsupportedConstruct(
-                f"what {declaration.spelling} begins with", clang.location(cursor)
-            )
-        found.append(value)
-
-    collect(initial)
-    return tuple(found)
-
-
-def _is_symbol(argument: Any) -> bool:
-    node = scanning.stripped(argument)
-    if node.kind.name != "DECL_REF_EXPR" or node.referenced is None:
-        return False
-    return clang.attribute(node.referenced, "CUDACONSTANT_ATTR") or clang.attribute(
-        node.referenced, "CUDADEVICE_ATTR"
-    )
-
-
-def _for_parts(cursor: Any) -> tuple[Any, Any, Any, Any]:
-    """Initialization, condition, increment and body of a `for`, absent ones None.
-
-    libclang lists only those that there are, so the semicolons of the text tell which.
-    """
-    inner = clang.children(cursor)
-    body, rest = inner[-1], inner[:-1]
-    if len(rest) == 3:
-        return rest[0], rest[1], rest[2], body
-    first, second = _semicolons(cursor)
-    parts: list[Any] = [None, None, None]
-    for each in rest:
-        start = each.extent.start.offset
-        parts[0 if start < first else 1 if start < second else 2] = each
-    return parts[0], parts[1], parts[2], body
-
-
-def _semicolons(cursor: Any) -> tuple[int, int]:
-    """Where the two semicolons of a `for` stand in its file."""
-    depth, found = 0, []
-    for token in cursor.get_tokens():
-        if token.spelling == "(":
-            depth += 1
-        elif token.spelling == ")":
-            depth -= 1
-        elif token.spelling == ";" and depth == 1:
-            found.append(token.extent.start.offset)
-            if len(found) == 2:
-                return found[0], found[1]
-    raise UnsupportedConstruct("a `for` that a macro writes", clang.location(cursor))
-
-
-def _references(cursor: Any) -> list[Any]:
-    return [
-        node
-        for node in cursor.walk_preorder()
-        if node.kind.name == "DECL_REF_EXPR" and node.referenced is not None
-    ]
-
-
-def _names(cursor: Any, variable: Any) -> bool:
-    """Whether an expression is just this variable."""
-    node = scanning.stripped(cursor)
-    return (
-        node.kind.name == "DECL_REF_EXPR"
-        and node.referenced is not None
-        and node.referenced.hash == variable.hash
-    )
-
-
-_FIXED = frozenset(
-    [
-        "INTEGER_LITERAL",
-        "DECL_REF_EXPR",
-        "UNEXPOSED_EXPR",
-        "PAREN_EXPR",
-        "BINARY_OPERATOR",
-        "CSTYLE_CAST_EXPR",
-        "CXX_UNARY_EXPR",
-        "MEMBER_REF_EXPR",
-        "CXX_STATIC_CAST_EXPR",
-        "TYPE_REF",
-    ]
-)
-
-
-def _is_fixed(cursor: Any, assigned: set[int]) -> bool:
-    """Whether an expression is the same in each turn of a loop with these assignments."""
-    for node in cursor.walk_preorder():
-        if node.kind.name not in _FIXED:
-            return False
-        if node.kind.name == "MEMBER_REF_EXPR":
-            base = scanning.root(node)
-            if base is None or base.hash in assigned:
-                return False
-        if node.kind.name == "DECL_REF_EXPR":
-            declaration = node.referenced
-            if declaration is None:
-                continue
-            if declaration.hash in assigned:
-                return False
-            if declaration.kind.name == "VAR_DECL" and layout.scalar(node.type) is not None:
-                parent = declaration.semantic_parent
-                function = parent is not None and parent.kind.name in (
-                    "FUNCTION_DECL", "CXX_METHOD", "FUNCTION_TEMPLATE",
-                )  # fmt: skip
-                shared = clang.attribute(declaration, "CUDASHARED_ATTR")
-                if shared or not (function or declaration.type.is_const_qualified()):
-                    return False
-    return True
-
-
-def _whole(cursor: Any) -> int:
-    value = clang.evaluated(cursor)
-    return value if isinstance(value, int) else 0
-
-
-def _cases(body: Any) -> list[tuple[list[int | None], list[Any]]]:
-    """The labels of a `switch` (None for the default) and what stands behind them."""
-    groups: list[tuple[list[int | None], list[Any]]] = []
-    for child in clang.children(body):
-        labels: list[int | None] = []
-        while child.kind.name in ("CASE_STMT", "DEFAULT_STMT"):
-            inner = clang.children(child)
-            labels.append(_whole(inner[0]) if child.kind.name == "CASE_STMT" else None)
-            child = inner[-1]
-        if labels:
-            groups.append((labels, []))
-        if groups:
-            groups[-1][1].append(child)
-    return groups
 
 
 _SILENT = frozenset({"TYPEDEF_DECL", "TYPE_ALIAS_DECL", "STRUCT_DECL", "USING_DECLARATION"}) | {

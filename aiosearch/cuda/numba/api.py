@@ -18,8 +18,8 @@ from ..interpreter.findings import Finding
 from ..ir.types import Scalar
 from ..launching import Symbols
 from ..modules import Kernel, Launch
-from .translating import ArrayType, translate
-from .typing import SCALARS
+from .translating import translate
+from .typing import SCALARS, ArrayType
 
 
 class PythonKernel:

@@ -16,10 +16,8 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import math
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -27,12 +25,10 @@ import numpy as np
 
 from ..errors import SourceError, UnsupportedConstruct
 from ..frontend.places import Held
-from ..frontend.translating import Translator, _Frame, _Loop
-from ..ir.building import block, moved
+from ..frontend.translating import _Frame, _Loop
+from ..ir.building import block
 from ..ir.operations import (
     Address,
-    Atomic,
-    Barrier,
     Call,
     Constant,
     Function,
@@ -40,14 +36,13 @@ from ..ir.operations import (
     Location,
     Operand,
     Parameter,
-    Space,
     Store,
     Value,
-    Warp,
 )
 from ..ir.types import Scalar
 from ..passes.rewriting import substituted
-from .typing import computed, promoted, scalar_of
+from .calls import Calls, is_natural
+from .typing import ArrayType, Attribute, KernelArray, computed, promoted, scalar_of
 
 _FALSE, _TRUE = Constant(False, Scalar.BOOL), Constant(True, Scalar.BOOL)
 _OPERATORS = {
@@ -57,69 +52,6 @@ _OPERATORS = {
 _COMPARISONS = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
 }  # fmt: skip
-_MATH = {
-    name: name
-    for name in [
-        "sqrt",
-        "exp",
-        "expm1",
-        "log",
-        "log2",
-        "log10",
-        "log1p",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "asinh",
-        "acosh",
-        "atanh",
-        "erf",
-        "erfc",
-        "lgamma",
-        "floor",
-        "ceil",
-        "trunc",
-    ]
-} | {"fabs": "abs", "gamma": "tgamma", "cbrt": "cbrt", "exp2": "exp2"}
-_ATOMICS = {
-    "add": "add", "sub": "sub", "max": "max", "min": "min", "and_": "and", "or_": "or",
-    "xor": "xor", "exch": "exch", "inc": "inc", "dec": "dec",
-}  # fmt: skip
-_SHUFFLES = {
-    "shfl_sync": "idx", "shfl_up_sync": "up", "shfl_down_sync": "down", "shfl_xor_sync": "xor",
-}  # fmt: skip
-_VOTES = {"ballot_sync": "ballot", "any_sync": "any", "all_sync": "all"}
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayType:
-    """An argument that is a contiguous array."""
-
-    element: Scalar
-    dimensions: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Array:
-    """An array in a kernel: where it begins, and its sizes."""
-
-    base: Operand
-    element: Scalar
-    shape: tuple[Operand, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Attribute:
-    """A name such as `cuda.atomic.add`, or an attribute of an array, that is called later."""
-
-    path: str
-    owner: _Array | None = None
 
 
 def translate(function: Any, types: Sequence[Scalar | ArrayType]) -> Function:
@@ -133,14 +65,12 @@ def translate(function: Any, types: Sequence[Scalar | ArrayType]) -> Function:
         known = translator.found
 
 
-class _Python(Translator):
+class _Python(Calls):
     def __init__(self, function: Any, known: dict[str, Scalar]) -> None:
-        super().__init__(is_kernel=True)
+        super().__init__()
         self.found: dict[str, Scalar] = dict(known)
         """The types of variables, by function and name."""
         self._known = known
-        self._natural: set[Operand] = set()
-        """Values that are not negative, so that an index needs no test for that."""
         self._names: dict[str, Any] = {}
         self._scope = function.__name__
         self._globals: dict[str, Any] = {}
@@ -199,7 +129,7 @@ class _Python(Translator):
         base = self.builder.value(Scalar.PTR, name)
         sizes = [self.builder.value(Scalar.I64, f"{name}.size") for _ in range(type.dimensions)]
         self._natural.update(sizes)
-        self._names[name] = _Array(base, type.element, tuple(sizes))
+        self._names[name] = KernelArray(base, type.element, tuple(sizes))
         listed = [Parameter(base, name, type.element, False, type.element.size)]
         return [*listed, *(Parameter(size, f"{name}.shape") for size in sizes)]
 
@@ -293,7 +223,7 @@ class _Python(Translator):
 
     def _store(self, target: ast.expr, value: Any) -> None:
         match target:
-            case ast.Name(id=name) if isinstance(value, _Array):
+            case ast.Name(id=name) if isinstance(value, KernelArray):
                 self._names[name] = value
             case ast.Name(id=name):
                 self._assign(name, self._as_operand(value, target))
@@ -388,7 +318,7 @@ class _Python(Translator):
         before = dict(self.environment)
         carried = self._carry(keys)
         counter = self.builder.value(Scalar.I64, name)
-        if step.value > 0 and (low in self._natural or _is_natural(low)):
+        if step.value > 0 and (low in self._natural or is_natural(low)):
             self._natural.add(counter)
         with self.builder.block() as lines:
             self._assign(name, counter)
@@ -500,7 +430,7 @@ class _Python(Translator):
         )
 
     def _attribute(self, node: ast.expr, owner: Any, name: str) -> Any:
-        if isinstance(owner, _Array):
+        if isinstance(owner, KernelArray):
             match name:
                 case "shape":
                     return owner.shape
@@ -517,7 +447,7 @@ class _Python(Translator):
                      "gridDim": "grid.dim"}.get(kind)  # fmt: skip
             if index is not None:
                 return self._index_value(f"{index}.{axis}")
-            return _Attribute(full)
+            return Attribute(full)
         if isinstance(owner, ModuleType) or not isinstance(owner, Value | Constant):
             try:
                 return getattr(owner, name)
@@ -552,7 +482,7 @@ class _Python(Translator):
     def _element(self, node: ast.Subscript) -> tuple[Address, Scalar]:
         """The address of an element of an array, and its type."""
         owner = self._evaluate(node.value)
-        if not isinstance(owner, _Array):
+        if not isinstance(owner, KernelArray):
             raise self._refuse(node, "an index into what is no array")
         given = self._evaluate(node.slice) if not isinstance(node.slice, ast.Slice) else None
         if given is None:
@@ -561,7 +491,7 @@ class _Python(Translator):
         return self._located(node, owner, [self._as_operand(each, node) for each in several])
 
     def _located(
-        self, node: ast.AST, array: _Array, indices: Sequence[Operand]
+        self, node: ast.AST, array: KernelArray, indices: list[Operand]
     ) -> tuple[Address, Scalar]:
         if len(indices) != len(array.shape):
             raise self._refuse(node, f"{len(indices)} indices into {len(array.shape)} dimensions")
@@ -569,7 +499,7 @@ class _Python(Translator):
         total: Operand = Constant(0, Scalar.I64)
         for index, size in zip(indices, array.shape, strict=True):
             wide = builder.cast(index, Scalar.I64)
-            if not (index in self._natural or wide in self._natural or _is_natural(wide)):
+            if not (index in self._natural or wide in self._natural or is_natural(wide)):
                 # A negative index counts from the end, as in Python.
                 behind = builder.compute("add", Scalar.I64, wide, size)
                 negative = builder.compare("lt", wide, Constant(0, Scalar.I64))
@@ -589,7 +519,7 @@ class _Python(Translator):
         if isinstance(operator, ast.Pow) and not type.is_float:
             return self._integer_power(node, one, other, type)
         a, b = builder.cast(one, type), builder.cast(other, type)
-        natural = all(each in self._natural or _is_natural(each) for each in (one, other))
+        natural = all(each in self._natural or is_natural(each) for each in (one, other))
         match operator:
             case ast.Div():
                 return builder.compute("div", type, a, b)
@@ -715,14 +645,14 @@ class _Python(Translator):
 
     def _call_value(self, node: ast.Call) -> Any:
         callee = self._evaluate(node.func)
-        path = callee.path if isinstance(callee, _Attribute) else _cuda_path(callee)
+        path = callee.path if isinstance(callee, Attribute) else _cuda_path(callee)
         if path:
             return self._cuda_call(node, path)
         if getattr(callee, "__module__", None) == "math" or callee in (abs, min, max):
             return self._math_call(node, callee.__name__)
         if callee is len:
             array = self._evaluate(node.args[0])
-            if isinstance(array, _Array):
+            if isinstance(array, KernelArray):
                 return array.shape[0]
         if callee in (int, float, bool) or scalar_of(callee) is not None:
             type = scalar_of(callee)
@@ -739,41 +669,6 @@ class _Python(Translator):
             return self._math_call(node, callee.__name__)
         raise self._refuse(node, f"a call of {ast.unparse(node.func)}")
 
-    def _math_call(self, node: ast.Call, name: str) -> Operand:
-        builder = self.builder
-        values = [self._operand(each) for each in node.args]
-        if name in ("min", "max", "fmin", "fmax", "minimum", "maximum"):
-            result = values[0]
-            for other in values[1:]:
-                type = promoted(result.type, other.type)
-                short = "min" if "min" in name else "max"
-                result = builder.compute(
-                    short, type, builder.cast(result, type), builder.cast(other, type)
-                )
-            return result
-        if name in ("abs", "absolute", "fabs"):
-            return builder.compute("abs", values[0].type, values[0])
-        if name in ("isnan", "isinf", "isfinite"):
-            return builder.compute(name, Scalar.BOOL, self._floating(values[0]))
-        if name in ("pow", "atan2", "hypot", "fmod", "copysign", "arctan2", "power"):
-            short = {"fmod": "rem", "arctan2": "atan2", "power": "pow"}.get(name, name)
-            one, other = (self._floating(each) for each in values)
-            type = promoted(one.type, other.type)
-            return builder.compute(short, type, builder.cast(one, type), builder.cast(other, type))
-        short = _MATH.get(name.replace("arc", "a"), "")
-        if not short:
-            raise self._refuse(node, f"the function {name}")
-        value = self._floating(values[0])
-        result = builder.compute(short, value.type, value)
-        if name in ("floor", "ceil", "trunc") and isinstance(node.func, ast.Attribute):
-            module = self._evaluate(node.func.value)
-            if module is math:
-                return builder.cast(result, Scalar.I64)
-        return result
-
-    def _floating(self, value: Operand) -> Operand:
-        return value if value.type.is_float else self.builder.cast(value, Scalar.F64)
-
     def _device_call(self, node: ast.Call, function: FunctionType) -> Any:
         """Inlines a device function."""
         name = function.__name__
@@ -788,7 +683,7 @@ class _Python(Translator):
         self._tree = self._enter_source(function)
         self._frames.append(_Frame(name, self.new_key((_FALSE,)), None))
         for parameter, argument in zip(self._tree.args.args, arguments, strict=True):
-            if isinstance(argument, _Array | tuple):
+            if isinstance(argument, KernelArray | tuple):
                 self._names[parameter.arg] = argument
             else:
                 self._assign(parameter.arg, self._as_operand(argument, node))
@@ -806,113 +701,6 @@ class _Python(Translator):
         ) = outer  # fmt: skip
         return result
 
-    def _cuda_call(self, node: ast.Call, path: str) -> Any:
-        builder = self.builder
-        group, _, name = path.rpartition(".")
-        if path in ("grid", "gridsize"):
-            return self._grid(node, path)
-        if path in ("syncthreads", "syncwarp"):
-            level = "block" if path == "syncthreads" else "warp"
-            builder.write(Barrier(level=level, at=builder.at))
-            return None
-        if path in ("threadfence", "threadfence_block", "threadfence_system"):
-            return None
-        if name == "array" and group in ("shared", "local"):
-            return self._array(node, group)
-        if group == "atomic":
-            return self._atomic(node, name)
-        if name in _SHUFFLES:
-            value, lane = (self._operand(each) for each in node.args[1:3])
-            result = builder.value(value.type)
-            whole = Constant(32, Scalar.I32)
-            operands = (value, builder.cast(lane, Scalar.I32), whole)
-            builder.write(Warp(result, f"shfl.{_SHUFFLES[name]}", operands, builder.at))
-            return result
-        if name in _VOTES:
-            condition = self._truth(node.args[1])
-            result = builder.value(Scalar.U32 if name == "ballot_sync" else Scalar.I32)
-            builder.write(Warp(result, _VOTES[name], (condition,), builder.at))
-            return result
-        if name in ("popc", "clz", "ffs", "brev"):
-            value = self._operand(node.args[0])
-            return builder.compute(name, value.type, value)
-        if name == "fma":
-            values = [self._floating(self._operand(each)) for each in node.args]
-            type = values[0].type
-            return builder.compute("fma", type, *(builder.cast(each, type) for each in values))
-        raise self._refuse(node, f"cuda.{path}")
-
-    def _grid(self, node: ast.Call, path: str) -> Any:
-        dimensions = self._operand(node.args[0])
-        if not isinstance(dimensions, Constant) or dimensions.value not in (1, 2, 3):
-            raise self._refuse(node, f"cuda.{path} of this")
-        values = []
-        for axis in "xyz"[: int(dimensions.value)]:
-            if path == "grid":
-                start = self.builder.compute(
-                    "mul",
-                    Scalar.U32,
-                    self.builder.index(f"block.{axis}"),
-                    self.builder.index(f"block.dim.{axis}"),
-                )
-                place = self.builder.compute(
-                    "add", Scalar.U32, start, self.builder.index(f"thread.{axis}")
-                )
-            else:
-                place = self.builder.compute(
-                    "mul",
-                    Scalar.U32,
-                    self.builder.index(f"grid.dim.{axis}"),
-                    self.builder.index(f"block.dim.{axis}"),
-                )
-            wide = self.builder.cast(place, Scalar.I64)
-            self._natural.add(wide)
-            values.append(wide)
-        return values[0] if len(values) == 1 else tuple(values)
-
-    def _array(self, node: ast.Call, group: str) -> _Array:
-        given = {each.arg: each.value for each in node.keywords}
-        listed = [*node.args, *(given[each] for each in ("shape", "dtype") if each in given)]
-        if len(listed) != 2:
-            raise self._refuse(node, f"cuda.{group}.array without a shape and a type")
-        shape = self._evaluate(listed[0])
-        element = scalar_of(self._evaluate(listed[1]))
-        several = shape if isinstance(shape, tuple) else (shape,)
-        sizes = [self._as_operand(each, node) for each in several]
-        if element is None or not all(isinstance(each, Constant) for each in sizes):
-            raise self._refuse(node, f"cuda.{group}.array whose shape or type is no constant")
-        total = math.prod(int(each.value) for each in sizes if isinstance(each, Constant))
-        space = Space.SHARED if group == "shared" else Space.PRIVATE
-        size = total * element.size if total or group == "local" else None
-        base = self.builder.alloc(space, size, element, group)
-        wide = tuple(self.builder.cast(each, Scalar.I64) for each in sizes)
-        return _Array(base, element, wide)
-
-    def _atomic(self, node: ast.Call, name: str) -> Operand:
-        builder = self.builder
-        array = self._evaluate(node.args[0])
-        if not isinstance(array, _Array):
-            raise self._refuse(node, f"cuda.atomic.{name} on what is no array")
-        if name in ("compare_and_swap", "cas"):
-            indices: Any = (Constant(0, Scalar.I64),) if name != "cas" else None
-            indices = indices or self._evaluate(node.args[1])
-            old, new = (self._operand(each) for each in node.args[-2:])
-        elif name in _ATOMICS:
-            indices, old = self._evaluate(node.args[1]), None
-            new = self._operand(node.args[2])
-        else:
-            raise self._refuse(node, f"cuda.atomic.{name}")
-        several = indices if isinstance(indices, tuple) else (indices,)
-        address, element = self._located(
-            node, array, [self._as_operand(each, node) for each in several]
-        )
-        result = builder.value(element)
-        value = builder.cast(new, element)
-        compare = None if old is None else builder.cast(old, element)
-        kind = "cas" if old is not None else _ATOMICS[name]
-        builder.write(Atomic(result, kind, moved(address, 0), value, compare, builder.at))
-        return result
-
 
 class _Begin(ast.stmt):
     """A statement that the translation puts before those of a loop's body."""
@@ -924,10 +712,6 @@ class _Begin(ast.stmt):
 
 def type_name(value: Any) -> str:
     return type(value).__name__
-
-
-def _is_natural(value: Operand) -> bool:
-    return isinstance(value, Constant) and value.value >= 0
 
 
 def _jumps(node: ast.AST, *, in_loop: bool = False) -> set[str]:
@@ -959,7 +743,7 @@ def _reading(target: ast.expr) -> ast.expr:
 
 def _cuda_path(value: Any) -> str | None:
     """The path of an object below `cuda`: "" for the module, "atomic.add" for that function."""
-    if isinstance(value, _Attribute):
+    if isinstance(value, Attribute):
         return value.path
     path = getattr(value, "cuda_path", None)
     if isinstance(path, str):

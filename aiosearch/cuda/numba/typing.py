@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..interpreter.arithmetic import NUMPY
+from ..ir.operations import Operand
 from ..ir.types import Scalar
 
 SCALARS = {dtype: scalar for scalar, dtype in NUMPY.items() if scalar is not Scalar.PTR}
@@ -33,3 +35,28 @@ def computed(one: Scalar, other: Scalar) -> Scalar:
     if type.is_float:
         return type
     return Scalar.U64 if type in (Scalar.U64,) else Scalar.I64
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """An argument that is a contiguous array."""
+
+    element: Scalar
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelArray:
+    """An array in a kernel: where it begins, and its sizes."""
+
+    base: Operand
+    element: Scalar
+    shape: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A name such as `cuda.atomic.add`, or an attribute of an array, that is called later."""
+
+    path: str
+    owner: KernelArray | None = None
