@@ -62,7 +62,14 @@ def flattened(function: Function, arguments: Sequence[Any]) -> list[Any]:
 
 def array_of(parameter: Parameter, value: Any, kernel: str) -> Array:
     """The array that a pointer parameter is given, checked for its type and its layout."""
+    if not isinstance(value, np.ndarray) and parameter.const and hasattr(value, "__array__"):
+        value = np.asarray(value)  # of JAX, say: without a copy on a CPU, and only to be read
     if not isinstance(value, np.ndarray):
+        if hasattr(value, "__array__"):
+            raise LaunchError(
+                f"{kernel}: the kernel may write to {parameter.name}, so it takes an array of"
+                " NumPy; a pointer to const takes others, too"
+            )
         raise LaunchError(
             f"{kernel}: {parameter.name} is a pointer, so it takes an array, not {value!r}"
         )

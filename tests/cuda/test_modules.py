@@ -181,3 +181,14 @@ def test_tuning_leaves_the_arrays_alone_and_results_the_same() -> None:
     assert kernel[1, (16, 8)].choices == choices
     kernel[1, (16, 8)](array)
     np.testing.assert_allclose(array, expected, rtol=1e-6)
+
+
+def test_an_array_of_jax_is_read_and_not_written() -> None:
+    import jax.numpy as jnp
+
+    text = "__global__ void k(const float *a, float *b) { b[threadIdx.x] = 2 * a[threadIdx.x]; }\n"
+    kernel, out = cuda.load(text).k, np.zeros(4, np.float32)
+    kernel[1, 4](jnp.arange(4.0), out)
+    assert out.tolist() == [0, 2, 4, 6]
+    with pytest.raises(cuda.LaunchError, match="may write to b"):
+        kernel[1, 4](out, jnp.arange(4.0))

@@ -553,9 +553,8 @@ class _Emitter(Accesses):
         if not operation.name.startswith("shfl"):
             return self._vote(operation, values[0])
         value, amount, width = values
-        kind, element = vector(TYPES[value.type], lanes), TYPES[value.type]
-        slot = text.stack(kind)
-        text.do(f"store {kind} {self._spread(value, 0)}, ptr {slot}")
+        kind = vector(TYPES[value.type], lanes)
+        own = self._spread(value, 0)
         lane = ascending("i32", lanes, 1)
         whole = vector("i32", lanes)
         size, far = self._spread(width, 0), self._spread(amount, 0)
@@ -574,18 +573,43 @@ class _Emitter(Accesses):
                 target = text.line(f"xor {whole} {lane}, {far}")
         offset = text.line(f"sub {whole} {target}, {start}")
         moves = text.line(f"icmp ult {whole} {offset}, {size}")
-        source = text.line(
-            f"select {vector('i1', lanes)} {moves}, {whole} {target}, {whole} {lane}"
-        )
-        places = text.line(f"getelementptr {element}, ptr {slot}, {whole} {source}")
-        result = text.call(
+        shift = {"shfl.up": -1, "shfl.down": 1}.get(operation.name, 0)
+        if shift and amount.shape.stride == 0:
+            far = self._first(amount, 0)
+            result = self._shifted(own, value.type, far, shift)
+        else:
+            result = self._picked(own, value.type, target)
+        chosen = text.line(f"select {vector('i1', lanes)} {moves}, {kind} {result}, {kind} {own}")
+        return Lanes(Shape(None), (chosen,), value.type)
+
+    def _shifted(self, own: str, type: Scalar, far: str, shift: int) -> str:
+        """The lanes so far up or down: the vector is stored, and read from that far beside."""
+        text, lanes = self._text, self._lanes
+        element, kind = TYPES[type], vector(TYPES[type], lanes)
+        slot = text.stack(f"[{3 * lanes} x {element}]")
+        middle = text.line(f"getelementptr {element}, ptr {slot}, i64 {lanes}")
+        text.do(f"store {kind} {own}, ptr {middle}")
+        least = text.call("@llvm.umin.i32", "i32", ("i32", far), ("i32", str(lanes)))
+        wide = text.line(f"zext i32 {least} to i64")
+        offset = wide if shift > 0 else text.line(f"sub nsw i64 0, {wide}")
+        start = text.line(f"getelementptr {element}, ptr {middle}, i64 {offset}")
+        return text.line(f"load {kind}, ptr {start}, align {type.size}")
+
+    def _picked(self, own: str, type: Scalar, target: str) -> str:
+        """For each lane the value of another one; which may be any number, taken modulo."""
+        text, lanes = self._text, self._lanes
+        element, kind, whole = TYPES[type], vector(TYPES[type], lanes), vector("i32", lanes)
+        slot = text.stack(kind)
+        text.do(f"store {kind} {own}, ptr {slot}")
+        inside = text.line(f"and {whole} {target}, splat (i32 {lanes - 1})")
+        places = text.line(f"getelementptr {element}, ptr {slot}, {whole} {inside}")
+        return text.call(
             f"@llvm.masked.gather.{short(element, lanes)}.v{lanes}p0",
             kind,
-            (f"<{lanes} x ptr> align {value.type.size}", places),
+            (f"<{lanes} x ptr> align {type.size}", places),
             (vector("i1", lanes), "splat (i1 true)"),
             (kind, "poison"),
         )
-        return Lanes(Shape(None), (result,), value.type)
 
     def _vote(self, operation: Warp, condition: Lanes) -> Lanes:
         text = self._text
