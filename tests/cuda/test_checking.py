@@ -66,7 +66,7 @@ FAULTS = {
 @pytest.mark.parametrize(("body", "kind", "line"), FAULTS.values(), ids=FAULTS.keys())
 def test_a_fault_is_found_at_its_line(body: str, kind: Kind, line: int) -> None:
     findings = check(load(f"{HEAD}{body}\n}}\n"), read(LAUNCH))
-    assert (kind, line) in {(each.kind, each.at.line) for each in findings}
+    assert (kind, line) in {(item.kind, item.at.line) for item in findings}
 
 
 CLEAN = {

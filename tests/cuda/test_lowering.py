@@ -19,15 +19,15 @@ EXACT = Choices(contract=False)
 def _both(text: str, kernel: str, shape: Any, *arguments: Any, choices: Choices = EXACT) -> None:
     """Runs a kernel both ways, and compares every array that it was given."""
     module = cuda.load(f"\n{text}", choices=choices)
-    ours = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
-    theirs = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
+    ours = [item.copy() if isinstance(item, np.ndarray) else item for item in arguments]
+    theirs = [item.copy() if isinstance(item, np.ndarray) else item for item in arguments]
     module[kernel][shape](*ours)
     assert module[kernel][shape].check(*theirs) == ()
     changed = False
-    for one, other, before in zip(ours, theirs, arguments, strict=True):
-        if isinstance(one, np.ndarray):
-            np.testing.assert_array_equal(one, other)
-            changed |= not np.array_equal(one, before)
+    for first, second, before in zip(ours, theirs, arguments, strict=True):
+        if isinstance(first, np.ndarray):
+            np.testing.assert_array_equal(first, second)
+            changed |= not np.array_equal(first, before)
     assert changed, "the kernel wrote nothing"
 
 
@@ -267,7 +267,7 @@ def test_a_barrier_of_some_dimensions_orders_at_least_those_threads() -> None:
       store i32 [%1.a + %7 * 4], %11
     }"""
     module = cuda.load("__global__ void unused() {}\n")
-    kernel = cuda.Kernel(module, parsed(text))
+    kernel = cuda.CudaKernel(module, parsed(text))
     array = np.arange(64, dtype=np.int32)
     expected = array.reshape(8, 8)[:, ::-1].reshape(-1)
     assert kernel[1, (8, 8)].check(array.copy()) == ()

@@ -86,7 +86,7 @@ def test_several_threads_of_python_launch_at_once() -> None:
     arrays = [np.zeros(32 * 64, np.int32) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda pair: kernel[64, 32](pair[1], pair[0]), enumerate(arrays)))
-    assert [set(each.tolist()) for each in arrays] == [{number} for number in range(8)]
+    assert [set(item.tolist()) for item in arrays] == [{number} for number in range(8)]
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,19 @@ from ..ir.operations import (
     Alloc,
     Atomic,
     Compute,
-    Constant,
-    Function,
+    ConstantOperand,
     Load,
+    MemorySpace,
     Operand,
-    Space,
+    ParallelFunction,
     Store,
     Value,
     walk,
 )
-from ..ir.types import Scalar
-from .arithmetic import Arithmetic
+from ..ir.types import ScalarType
+from .arithmetic import VectorArithmetic
 from .shapes import UNIFORM, Grouping, Shape, Shapes
-from .writing import TYPES, Text, ascending, literal, short, vector
+from .writing import TYPES, KernelText, ascending, literal, short, vector
 
 _ALIGN = 64
 
@@ -33,17 +33,17 @@ class Lanes:
 
     shape: Shape
     parts: tuple[str, ...]
-    type: Scalar
+    type: ScalarType
 
 
 class Accesses:
     """What is known while a kernel is printed: the values so far, the mask, the scratch memory."""
 
-    def __init__(self, function: Function, grouping: Grouping, contract: bool) -> None:
+    def __init__(self, function: ParallelFunction, grouping: Grouping, contract: bool) -> None:
         self._function = function
         self._grouping = grouping
-        self._text = Text()
-        self._arithmetic = Arithmetic(self._text, contract)
+        self._text = KernelText()
+        self._arithmetic = VectorArithmetic(self._text, contract)
         self._shapes = Shapes(grouping)
         self._shapes.block(function.body)
         self._values: dict[Value, Lanes] = {}
@@ -58,7 +58,7 @@ class Accesses:
         self._nothing = ""
 
     def _value(self, operand: Operand) -> Lanes:
-        if isinstance(operand, Constant):
+        if isinstance(operand, ConstantOperand):
             return Lanes(UNIFORM, (literal(operand),), operand.type)
         return self._values[operand]
 
@@ -76,13 +76,13 @@ class Accesses:
         text, lanes = self._text, self._lanes
         if not stride and not part.startswith("%"):
             return f"splat ({kind} {part})" if part != "poison" else part
-        if value.type is Scalar.PTR and stride:
+        if value.type is ScalarType.PTR and stride:
             steps = ascending("i64", lanes, stride)
             return text.line(f"getelementptr i8, ptr {part}, <{lanes} x i64> {steps}")
         whole = vector(kind, lanes)
-        one = text.line(f"insertelement {whole} poison, {kind} {part}, i64 0")
+        first = text.line(f"insertelement {whole} poison, {kind} {part}, i64 0")
         order = f"<{lanes} x i32> zeroinitializer"
-        same = text.line(f"shufflevector {whole} {one}, {whole} poison, {order}")
+        same = text.line(f"shufflevector {whole} {first}, {whole} poison, {order}")
         if not stride:
             return same
         return text.line(f"add {whole} {same}, {ascending(kind, lanes, stride)}")
@@ -91,7 +91,7 @@ class Accesses:
 
     def _alloc(self, operation: Alloc) -> None:
         text = self._text
-        if operation.space is Space.PRIVATE:
+        if operation.space is MemorySpace.PRIVATE:
             count = self._lanes * self._rows
             assert operation.size is not None
             base = text.stack(f"[{operation.size * count} x i8]")
@@ -102,40 +102,40 @@ class Accesses:
                     text.line(f"getelementptr i8, ptr {base}, i64 {row * self._lanes * stride}")
                     for row in range(self._rows)
                 ),
-                Scalar.PTR,
+                ScalarType.PTR,
             )
             return
-        if operation.space is Space.SHARED:
+        if operation.space is MemorySpace.SHARED:
             self._shared.add(operation.result)
         if operation.size is None:
             end = sum(
-                _rounded(each.size)
-                for each in walk(self._function.body)
-                if isinstance(each, Alloc) and each.space is not Space.PRIVATE and each.size
+                _rounded(item.size)
+                for item in walk(self._function.body)
+                if isinstance(item, Alloc) and item.space is not MemorySpace.PRIVATE and item.size
             )
             base = text.line(f"getelementptr i8, ptr %scratch, i64 {end}")
         else:
             base = text.line(f"getelementptr i8, ptr %scratch, i64 {self._scratch}")
             self._scratch += _rounded(operation.size)
-        self._values[operation.result] = Lanes(UNIFORM, (base,), Scalar.PTR)
+        self._values[operation.result] = Lanes(UNIFORM, (base,), ScalarType.PTR)
 
     def _pointer(self, address: Address) -> tuple[Lanes, int | None]:
         """The addresses of an access, and their step in bytes if there is one."""
         base, index = self._value(address.base), self._value(address.index)
         rows = base.shape.rows or index.shape.rows
-        one, other = base.shape.stride, index.shape.stride
-        stride = None if one is None or other is None else one + other * address.scale
+        first, second = base.shape.stride, index.shape.stride
+        stride = None if first is None or second is None else first + second * address.scale
         parts = [
             self._located(address, base, index, stride is None, row)
             for row in range(self._rows if rows else 1)
         ]
-        return Lanes(Shape(stride, rows), tuple(parts), Scalar.PTR), stride
+        return Lanes(Shape(stride, rows), tuple(parts), ScalarType.PTR), stride
 
     def _located(self, address: Address, base: Lanes, index: Lanes, spread: bool, row: int) -> str:
         text = self._text
         lanes = self._lanes if spread else 1
         place = self._first(base, row)
-        if address.index == Constant(0, Scalar.I64):
+        if address.index == ConstantOperand(0, ScalarType.I64):
             offset = str(address.offset) if lanes == 1 else f"splat (i64 {address.offset})"
         else:
             number = self._spread(index, row) if spread else self._first(index, row)
@@ -143,8 +143,8 @@ class Accesses:
             factor = str(address.scale) if lanes == 1 else f"splat (i64 {address.scale})"
             offset = text.line(f"mul nsw {kind} {number}, {factor}")
             if address.offset:
-                more = str(address.offset) if lanes == 1 else f"splat (i64 {address.offset})"
-                offset = text.line(f"add nsw {kind} {offset}, {more}")
+                further = str(address.offset) if lanes == 1 else f"splat (i64 {address.offset})"
+                offset = text.line(f"add nsw {kind} {offset}, {further}")
         if not spread:
             return text.line(f"getelementptr i8, ptr {place}, i64 {offset}")
         if base.shape.stride:
@@ -169,11 +169,12 @@ class Accesses:
         parts = [self._loaded(pointer, stride, type, row) for row in range(count)]
         return Lanes(shape, tuple(parts), type)
 
-    def _loaded(self, pointer: Lanes, stride: int | None, type: Scalar, row: int) -> str:
+    def _loaded(self, pointer: Lanes, stride: int | None, type: ScalarType, row: int) -> str:
         text, lanes = self._text, self._lanes
         element, size = _memory_type(type), type.size
         if stride == 0:
             place = self._first(pointer, row)
+            # A row of which no lane takes part may have an address outside of all arrays.
             if self._mask is not None and pointer.shape.rows:
                 place = self._harmless(place, row)
             value = text.line(f"load {element}, ptr {place}, align {size}")
@@ -205,22 +206,22 @@ class Accesses:
         if not self._nothing:
             self._nothing = text.stack("i64", 8)
             text.entry.append(f"  store i64 0, ptr {self._nothing}")
-        some = text.call(
+        subset = text.call(
             f"@llvm.vector.reduce.or.v{lanes}i1", "i1", (vector("i1", lanes), self._mask_of(row))
         )
-        return text.line(f"select i1 {some}, ptr {place}, ptr {self._nothing}")
+        return text.line(f"select i1 {subset}, ptr {place}, ptr {self._nothing}")
 
     def _pointers(self, pointer: Lanes, row: int) -> str:
         return self._spread(pointer, row)
 
-    def _from_memory(self, value: str, type: Scalar, lanes: int) -> str:
-        if type is not Scalar.BOOL:
+    def _from_memory(self, value: str, type: ScalarType, lanes: int) -> str:
+        if type is not ScalarType.BOOL:
             return value
         zero = "0" if lanes == 1 else "zeroinitializer"
         return self._text.line(f"icmp ne {vector('i8', lanes)} {value}, {zero}")
 
-    def _to_memory(self, value: str, type: Scalar, lanes: int) -> str:
-        if type is not Scalar.BOOL:
+    def _to_memory(self, value: str, type: ScalarType, lanes: int) -> str:
+        if type is not ScalarType.BOOL:
             return value
         return self._text.line(f"zext {vector('i1', lanes)} {value} to {vector('i8', lanes)}")
 
@@ -301,7 +302,7 @@ class Accesses:
         self._each_lane(mask, exchange)
         return text.line(f"load {kind}, ptr {slot}")
 
-    def _each_lane(self, mask: str, one: Callable[[str], None]) -> None:
+    def _each_lane(self, mask: str, first: Callable[[str], None]) -> None:
         """A loop over the lanes of a mask."""
         text, lanes = self._text, self._lanes
         if lanes == 1:
@@ -312,7 +313,7 @@ class Accesses:
             do, after = text.new_label("lane"), text.new_label("next")
             text.split(active, do, after)
             text.begin(do)
-            one(lane)
+            first(lane)
             text.jump(after)
             text.begin(after)
 
@@ -335,6 +336,7 @@ class Accesses:
                 f"cmpxchg ptr {place}, {kind} {compare}, {kind} {value} monotonic monotonic"
             )
             return text.line(f"extractvalue {{ {kind}, i1 }} {pair}, 0")
+        # LLVM has the others under names of its own: by sign for whole numbers, by type for floats.
         name = operation.name
         if name == "exch":
             name = "xchg"
@@ -345,7 +347,7 @@ class Accesses:
         return text.line(f"atomicrmw {name} ptr {place}, {kind} {value} monotonic")
 
     def _combined(
-        self, name: str, type: Scalar, before: str, value: str, compare: str | None
+        self, name: str, type: ScalarType, before: str, value: str, compare: str | None
     ) -> str:
         text, kind = self._text, TYPES[type]
         if name == "exch":
@@ -355,8 +357,8 @@ class Accesses:
             return text.line(f"select i1 {same}, {kind} {value}, {kind} {before}")
         if name == "inc":
             over = text.line(f"icmp uge {kind} {before}, {value}")
-            more = text.line(f"add {kind} {before}, 1")
-            return text.line(f"select i1 {over}, {kind} 0, {kind} {more}")
+            further = text.line(f"add {kind} {before}, 1")
+            return text.line(f"select i1 {over}, {kind} 0, {kind} {further}")
         if name == "dec":
             zero = text.line(f"icmp eq {kind} {before}, 0")
             over = text.line(f"icmp ugt {kind} {before}, {value}")
@@ -370,22 +372,22 @@ class Accesses:
     def _any(self, mask: Lanes) -> str:
         """Whether a lane of any row is in a mask."""
         text, lanes = self._text, self._lanes
-        found = ""
+        collected = ""
         for row in range(self._rows if mask.shape.rows else 1):
             if mask.shape.stride == 0 or lanes == 1:
-                some = self._first(mask, row)
+                subset = self._first(mask, row)
             else:
-                some = text.call(
+                subset = text.call(
                     f"@llvm.vector.reduce.or.v{lanes}i1",
                     "i1",
                     (vector("i1", lanes), mask.parts[row]),
                 )
-            found = some if not found else text.line(f"or i1 {found}, {some}")
-        return found
+            collected = subset if not collected else text.line(f"or i1 {collected}, {subset}")
+        return collected
 
     def _all(self, mask: Lanes) -> str:
         text, lanes = self._text, self._lanes
-        found = ""
+        collected = ""
         for row in range(self._rows if mask.shape.rows else 1):
             if mask.shape.stride == 0 or lanes == 1:
                 every = self._first(mask, row)
@@ -395,28 +397,28 @@ class Accesses:
                     "i1",
                     (vector("i1", lanes), mask.parts[row]),
                 )
-            found = every if not found else text.line(f"and i1 {found}, {every}")
-        return found
+            collected = every if not collected else text.line(f"and i1 {collected}, {every}")
+        return collected
 
-    def _both(self, one: Lanes | None, other: Lanes, *, negated: bool = False) -> Lanes:
+    def _both(self, first: Lanes | None, second: Lanes, *, negated: bool = False) -> Lanes:
         """The lanes of a mask for which a condition holds, or does not hold."""
         text = self._text
-        rows = other.shape.rows or (one is not None and one.shape.rows)
+        rows = second.shape.rows or (first is not None and first.shape.rows)
         parts = []
         kind = vector("i1", self._lanes)
         for row in range(self._rows if rows else 1):
-            part = self._spread(other, row)
+            part = self._spread(second, row)
             if negated:
                 ones = "true" if self._lanes == 1 else "splat (i1 true)"
                 part = text.line(f"xor {kind} {part}, {ones}")
-            if one is not None:
-                part = text.line(f"and {kind} {part}, {self._spread(one, row)}")
+            if first is not None:
+                part = text.line(f"and {kind} {part}, {self._spread(first, row)}")
             parts.append(part)
-        return Lanes(Shape(None, rows), tuple(parts), Scalar.BOOL)
+        return Lanes(Shape(None, rows), tuple(parts), ScalarType.BOOL)
 
 
-def _memory_type(type: Scalar) -> str:
-    return "i8" if type is Scalar.BOOL else TYPES[type]
+def _memory_type(type: ScalarType) -> str:
+    return "i8" if type is ScalarType.BOOL else TYPES[type]
 
 
 def _rounded(size: int | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir.operations import Constant, Operand
+from ..ir.operations import ConstantOperand, Operand
 from . import clang, layout, loops, scanning
 from .expressions import Expressions
 from .places import Held
@@ -46,7 +46,7 @@ class Counting(Expressions):
             or not loops.is_fixed(right, assigned)
         ):
             return None
-        if variable.hash in {each.referenced.hash for each in loops.references(right)}:
+        if variable.hash in {item.referenced.hash for item in loops.references(right)}:
             return None
         return self._bounds(variable, left, right, operator, step)
 
@@ -59,15 +59,15 @@ class Counting(Expressions):
             return None
         if compared is not type:
             # As a larger or unsigned type, it counts the same if it never was below zero.
-            if step < 0 or not isinstance(low, Constant) or low.value < 0:
+            if step < 0 or not isinstance(low, ConstantOperand) or low.value < 0:
                 return None
             low = self.builder.cast(low, compared)
         if step < 0 and not compared.is_signed:
             return None
         high = self.builder.cast(self.scalar(right), compared)
         if operator in ("<=", ">="):
-            one = Constant(1 if step > 0 else -1, compared)
-            high = self.builder.compute("add", compared, high, one)
+            first = ConstantOperand(1 if step > 0 else -1, compared)
+            high = self.builder.compute("add", compared, high, first)
         return variable, low, high, step
 
     def _step(self, increment: Any, variable: Any) -> int:
@@ -84,7 +84,7 @@ class Counting(Expressions):
         if node.kind.name == "BINARY_OPERATOR" and clang.binary(node) == "=":
             total = scanning.stripped(inner[1])
             if total.kind.name == "BINARY_OPERATOR" and clang.binary(total) in ("+", "-"):
-                one, other = clang.children(total)
-                if loops.names(one, variable):
-                    return loops.whole(other) * (1 if clang.binary(total) == "+" else -1)
+                first, second = clang.children(total)
+                if loops.names(first, variable):
+                    return loops.whole(second) * (1 if clang.binary(total) == "+" else -1)
         return 0

@@ -66,7 +66,7 @@ def table(declaration: Any) -> tuple[int | float, ...] | None:
     initial = initializer(declaration)
     if initial is None or initial.kind.name == "CALL_EXPR":
         return None
-    found: list[int | float] = []
+    collected: list[int | float] = []
 
     def collect(cursor: Any) -> None:
         if cursor.kind.name == "INIT_LIST_EXPR":
@@ -78,10 +78,10 @@ def table(declaration: Any) -> tuple[int | float, ...] | None:
             raise UnsupportedConstruct(
                 f"what {declaration.spelling} begins with", clang.location(cursor)
             )
-        found.append(value)
+        collected.append(value)
 
     collect(initial)
-    return tuple(found)
+    return tuple(collected)
 
 
 def is_symbol(argument: Any) -> bool:

@@ -14,29 +14,29 @@ def for_parts(cursor: Any) -> tuple[Any, Any, Any, Any]:
     libclang lists only those that there are, so the semicolons of the text tell which.
     """
     inner = clang.children(cursor)
-    body, rest = inner[-1], inner[:-1]
-    if len(rest) == 3:
-        return rest[0], rest[1], rest[2], body
+    body, remaining = inner[-1], inner[:-1]
+    if len(remaining) == 3:
+        return remaining[0], remaining[1], remaining[2], body
     first, second = _semicolons(cursor)
     parts: list[Any] = [None, None, None]
-    for each in rest:
-        start = each.extent.start.offset
-        parts[0 if start < first else 1 if start < second else 2] = each
+    for item in remaining:
+        start = item.extent.start.offset
+        parts[0 if start < first else 1 if start < second else 2] = item
     return parts[0], parts[1], parts[2], body
 
 
 def _semicolons(cursor: Any) -> tuple[int, int]:
     """Where the two semicolons of a `for` stand in its file."""
-    depth, found = 0, []
+    depth, collected = 0, []
     for token in cursor.get_tokens():
         if token.spelling == "(":
             depth += 1
         elif token.spelling == ")":
             depth -= 1
         elif token.spelling == ";" and depth == 1:
-            found.append(token.extent.start.offset)
-            if len(found) == 2:
-                return found[0], found[1]
+            collected.append(token.extent.start.offset)
+            if len(collected) == 2:
+                return collected[0], collected[1]
     raise UnsupportedConstruct("a `for` that a macro writes", clang.location(cursor))
 
 

@@ -23,26 +23,26 @@ from ..ir.operations import (
     Atomic,
     Barrier,
     Call,
-    Constant,
+    ConstantOperand,
     For,
-    Function,
     If,
     Load,
     Location,
+    MemorySpace,
     Operand,
+    ParallelFunction,
     Parameter,
-    Space,
     Store,
     Symbol,
     Value,
     While,
 )
-from ..ir.types import Scalar
+from ..ir.types import ScalarType
 from . import clang, declarations, intrinsics, layout, loops, scanning
 from .counting import Counting
 from .places import Held, Leaves, Place, Stored
 
-_FALSE, _TRUE = Constant(False, Scalar.BOOL), Constant(True, Scalar.BOOL)
+_FALSE, _TRUE = ConstantOperand(False, ScalarType.BOOL), ConstantOperand(True, ScalarType.BOOL)
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class Translator(Counting):
 
     # --- functions
 
-    def function(self, cursor: Any) -> Function:
+    def function(self, cursor: Any) -> ParallelFunction:
         """Translates a kernel or host function from its declaration."""
         clang.require_right(cursor, self._errors)
         body = clang.body(cursor)
@@ -97,7 +97,7 @@ class Translator(Counting):
             raise UnsupportedConstruct("a kernel that returns a value", at)
         place = None
         if layout.kind(result) != "VOID":
-            zeros = tuple(Constant(0, leaf.type) for leaf in layout.leaves(result, at))
+            zeros = tuple(ConstantOperand(0, leaf.type) for leaf in layout.leaves(result, at))
             place = self.held(result, zeros)
         self._frames.append(_Frame(cursor.spelling, self.new_key((_FALSE,)), place))
         self.statements(clang.children(body))
@@ -107,7 +107,9 @@ class Translator(Counting):
 
         whole = substituted(block(lines, *yields), self._kept)
         symbols = tuple(self._symbols.values())
-        return Function(cursor.spelling, tuple(parameters), whole, symbols, self.is_kernel, at)
+        return ParallelFunction(
+            cursor.spelling, tuple(parameters), whole, symbols, self.is_kernel, at
+        )
 
     def _parameter(self, cursor: Any) -> list[Parameter]:
         """One parameter of the IR for each scalar of the argument."""
@@ -115,21 +117,23 @@ class Translator(Counting):
         if layout.is_reference(cursor.type):
             raise UnsupportedConstruct(f"the reference {name} as an argument of a launch", at)
         parts = layout.leaves(cursor.type, at)
-        found = []
+        collected = []
         for place, leaf in enumerate(parts):
             value = self.builder.value(leaf.type, name)
             label = name if len(parts) == 1 else f"{name}.{place}"
-            found.append(Parameter(value, label))
-        if len(parts) == 1 and parts[0].type is Scalar.PTR:
+            collected.append(Parameter(value, label))
+        if len(parts) == 1 and parts[0].type is ScalarType.PTR:
             target = layout.pointee(cursor.type)
             void = layout.kind(target) in ("VOID", "FUNCTIONPROTO")
             element = None if void else layout.uniform_element(target, at)
             const = target.is_const_qualified()
-            found = [
-                Parameter(found[0].value, name, element, const, 1 if void else layout.size(target))
+            collected = [
+                Parameter(
+                    collected[0].value, name, element, const, 1 if void else layout.size(target)
+                )
             ]
-        self._declared(cursor, tuple(each.value for each in found))
-        return found
+        self._declared(cursor, tuple(item.value for item in collected))
+        return collected
 
     def _declared(self, cursor: Any, values: Leaves) -> None:
         """Begins a variable with values."""
@@ -144,7 +148,9 @@ class Translator(Counting):
         at, type = clang.location(cursor), cursor.type
         self.builder.at = at
         element = layout.main_scalar(type, at)
-        pointer = self.builder.alloc(Space.PRIVATE, layout.size(type), element, cursor.spelling)
+        pointer = self.builder.alloc(
+            MemorySpace.PRIVATE, layout.size(type), element, cursor.spelling
+        )
         return Stored(Address(pointer), type)
 
     def call(self, cursor: Any) -> Leaves:
@@ -177,12 +183,12 @@ class Translator(Counting):
         name = function.spelling
         definition = function if clang.body(function) is not None else function.get_definition()
         if definition is None or clang.body(definition) is None:
-            known = intrinsics.translated(self, cursor, name)
-            if known is None:
-                known = self._hosted(cursor, name)
-            if known is None:
+            existing = intrinsics.translated(self, cursor, name)
+            if existing is None:
+                existing = self._hosted(cursor, name)
+            if existing is None:
                 raise UnsupportedConstruct(f"a call of {name}, which has no body here", at)
-            return known, None
+            return existing, None
         return self._inlined(cursor, definition)
 
     def _hosted(self, cursor: Any, name: str) -> Leaves | None:
@@ -206,10 +212,10 @@ class Translator(Counting):
         shape: list[Operand] = []
         arguments = list(launch.get_arguments())
         for argument in arguments[:2]:
-            shape += [self.builder.cast(each, Scalar.U32) for each in self.value(argument)]
-        shared: Operand = Constant(0, Scalar.U64)
+            shape += [self.builder.cast(item, ScalarType.U32) for item in self.value(argument)]
+        shared: Operand = ConstantOperand(0, ScalarType.U64)
         if len(arguments) > 2 and arguments[2].location.line and clang.children(arguments[2]):
-            shared = self.builder.cast(self.scalar(arguments[2]), Scalar.U64)
+            shared = self.builder.cast(self.scalar(arguments[2]), ScalarType.U64)
         values: list[Operand] = []
         for argument in clang.children(cursor)[2:]:
             values += self.value(argument)
@@ -226,11 +232,11 @@ class Translator(Counting):
         if function.is_copy_constructor() or function.is_move_constructor():
             return self.value(arguments[0])
         if layout.canonical(cursor.type).spelling == "dim3":
-            given = [each for each in arguments if each.location.line and clang.children(each)]
-            values = [leaf for each in given for leaf in self.value(each)]
-            values = [self.builder.cast(each, Scalar.U32) for each in values]
-            return (*values, *[Constant(1, Scalar.U32)] * (3 - len(values)))
-        zeros = tuple(Constant(0, leaf.type) for leaf in parts)
+            supplied = [item for item in arguments if item.location.line and clang.children(item)]
+            values = [leaf for item in supplied for leaf in self.value(item)]
+            values = [self.builder.cast(item, ScalarType.U32) for item in values]
+            return (*values, *[ConstantOperand(1, ScalarType.U32)] * (3 - len(values)))
+        zeros = tuple(ConstantOperand(0, leaf.type) for leaf in parts)
         definition = function.get_definition() or function
         if clang.body(definition) is None or (
             function.is_default_constructor() and (not clang.children(clang.body(definition)))
@@ -260,13 +266,13 @@ class Translator(Counting):
         clang.require_right(function, self._errors)
         body = clang.body(function)
         self._addressed |= scanning.addressed(body)
-        this, arguments = self._object(cursor, function)
+        receiver, arguments = self._object(cursor, function)
         result = None
         type = function.result_type
         if layout.kind(type) != "VOID" and not layout.is_reference(type):
-            zeros = tuple(Constant(0, leaf.type) for leaf in layout.leaves(type, at))
+            zeros = tuple(ConstantOperand(0, leaf.type) for leaf in layout.leaves(type, at))
             result = self.held(type, zeros)
-        with _Inlining(self, function, result, this) as frame:
+        with _Inlining(self, function, result, receiver) as frame:
             self._arguments(function, arguments)
             self.statements(clang.children(body))
         self.builder.at = at
@@ -323,7 +329,7 @@ class Translator(Counting):
         if declaration.hash not in self._symbols:
             type = declaration.type
             element = layout.main_scalar(type, at)
-            value = self.builder.value(Scalar.PTR, declaration.spelling)
+            value = self.builder.value(ScalarType.PTR, declaration.spelling)
             self._symbols[declaration.hash] = Symbol(
                 value,
                 declaration.spelling,
@@ -336,13 +342,13 @@ class Translator(Counting):
     def _constant(self, declaration: Any) -> Leaves | None:
         """The value of a constant that the compiler knows."""
         type = layout.scalar(declaration.type)
-        if type is None or type is Scalar.PTR or not declaration.type.is_const_qualified():
+        if type is None or type is ScalarType.PTR or not declaration.type.is_const_qualified():
             return None
         initial = declarations.initializer(declaration)
         value = None if initial is None else clang.evaluated(initial)
         if value is None or isinstance(value, bytes):
             return None
-        return (Constant(float(value) if type.is_float else int(value), type),)
+        return (ConstantOperand(float(value) if type.is_float else int(value), type),)
 
     def _shared_variable(self, cursor: Any) -> None:
         if cursor.hash not in self._shared:
@@ -351,50 +357,52 @@ class Translator(Counting):
             element = layout.main_scalar(type, at)
             if layout.kind(type) == "INCOMPLETEARRAY":
                 if self._dynamic is None:
-                    self._dynamic = self.builder.alloc(Space.SHARED, None, element, cursor.spelling)
+                    self._dynamic = self.builder.alloc(
+                        MemorySpace.SHARED, None, element, cursor.spelling
+                    )
                 pointer = self._dynamic
             else:
                 size = layout.size(type)
-                pointer = self.builder.alloc(Space.SHARED, size, element, cursor.spelling)
+                pointer = self.builder.alloc(MemorySpace.SHARED, size, element, cursor.spelling)
             self._shared[cursor.hash] = Stored(Address(pointer), type)
         self.places[cursor.hash] = self._shared[cursor.hash]
 
     def block_vote(self, name: str, value: Operand) -> Leaves:
         """Counts the threads of a block that hold a value other than zero, between barriers."""
         builder, at = self.builder, self.builder.at
-        count = Address(builder.alloc(Space.SHARED, 4, Scalar.I32, "count"))
-        zero = Constant(0, Scalar.I32)
+        count = Address(builder.alloc(MemorySpace.SHARED, 4, ScalarType.I32, "count"))
+        zero = ConstantOperand(0, ScalarType.I32)
         builder.write(Barrier(at=at))
-        first = builder.compare("eq", self._linear_thread(), Constant(0, Scalar.U32))
-        builder.write(If(first, block([Store(count, zero, Scalar.I32, at)]), block([]), (), at))
+        first = builder.compare("eq", self._linear_thread(), ConstantOperand(0, ScalarType.U32))
+        builder.write(If(first, block([Store(count, zero, ScalarType.I32, at)]), block([]), (), at))
         builder.write(Barrier(at=at))
-        held = builder.cast(builder.cast(value, Scalar.BOOL), Scalar.I32)
-        builder.write(Atomic(builder.value(Scalar.I32), "add", count, held, None, at))
+        held = builder.cast(builder.cast(value, ScalarType.BOOL), ScalarType.I32)
+        builder.write(Atomic(builder.value(ScalarType.I32), "add", count, held, None, at))
         builder.write(Barrier(at=at))
-        total = builder.value(Scalar.I32)
+        total = builder.value(ScalarType.I32)
         builder.write(Load(total, count, at))
         if name == "count":
             return (total,)
-        wanted: Operand = zero
+        required: Operand = zero
         if name == "and":
-            wanted = builder.cast(self._block_size(), Scalar.I32)
-        found = builder.compare("eq" if name == "and" else "ne", total, wanted)
-        return (builder.cast(found, Scalar.I32),)
+            required = builder.cast(self._block_size(), ScalarType.I32)
+        collected = builder.compare("eq" if name == "and" else "ne", total, required)
+        return (builder.cast(collected, ScalarType.I32),)
 
     def _linear_thread(self) -> Operand:
         builder = self.builder
         x, y, z = (builder.index(f"thread.{axis}") for axis in "xyz")
         wide, high = builder.index("block.dim.x"), builder.index("block.dim.y")
-        above = builder.compute("mul", Scalar.U32, z, high)
-        rows = builder.compute("add", Scalar.U32, y, above)
-        before = builder.compute("mul", Scalar.U32, rows, wide)
-        return builder.compute("add", Scalar.U32, x, before)
+        above = builder.compute("mul", ScalarType.U32, z, high)
+        rows = builder.compute("add", ScalarType.U32, y, above)
+        before = builder.compute("mul", ScalarType.U32, rows, wide)
+        return builder.compute("add", ScalarType.U32, x, before)
 
     def _block_size(self) -> Operand:
         builder = self.builder
         x, y, z = (builder.index(f"block.dim.{axis}") for axis in "xyz")
-        flat = builder.compute("mul", Scalar.U32, x, y)
-        return builder.compute("mul", Scalar.U32, flat, z)
+        flat = builder.compute("mul", ScalarType.U32, x, y)
+        return builder.compute("mul", ScalarType.U32, flat, z)
 
     # --- statements
 
@@ -416,6 +424,7 @@ class Translator(Counting):
         """Statements for threads that have not jumped: inside, their flags are known to be down."""
 
         def translate() -> None:
+            # A branch on a flag that is down inside of it would only be folded away again later.
             flags = {key: self.environment[key] for key in self._flags()}
             self.environment |= dict.fromkeys(flags, (_FALSE,))
             self.statements(cursors)
@@ -435,7 +444,7 @@ class Translator(Counting):
         stopped: Operand = _FALSE
         for key in self._flags():
             (flag,) = self.environment[key]
-            stopped = self.builder.compute("or", Scalar.BOOL, stopped, flag)
+            stopped = self.builder.compute("or", ScalarType.BOOL, stopped, flag)
         return stopped
 
     def statement(self, cursor: Any) -> None:
@@ -486,7 +495,7 @@ class Translator(Counting):
             return
         if cursor.hash not in self._addressed and not layout.holds_array(cursor.type):
             parts = layout.leaves(cursor.type, at)
-            values: Leaves = tuple(Constant(0, leaf.type) for leaf in parts)
+            values: Leaves = tuple(ConstantOperand(0, leaf.type) for leaf in parts)
             if initial is not None:
                 values = self.converted(initial, cursor.type)
             self.places[cursor.hash] = self.held(cursor.type, values)
@@ -502,7 +511,7 @@ class Translator(Counting):
             raise UnsupportedConstruct("a declaration in a condition", self.builder.at)
         condition = self.condition(inner[0])
         self.builder.at = clang.location(cursor)
-        arms = [self._arm(each) for each in inner[1:]]
+        arms = [self._arm(item) for item in inner[1:]]
         self.branch(condition, arms[0], arms[1] if len(arms) > 1 else _nothing)
 
     def _arm(self, cursor: Any) -> Callable[[], None]:
@@ -544,7 +553,7 @@ class Translator(Counting):
         self, condition: Any, body: Any, increment: Any, at: Location, *, tests_first: bool = True
     ) -> None:
         """A loop of any kind; whether to go on is a carried value, computed at the end."""
-        parts = [each for each in (condition, body, increment) if each is not None]
+        parts = [item for item in (condition, body, increment) if item is not None]
         keys = self._assigned_keys(parts)
         first: Operand = _TRUE
         if tests_first and condition is not None:
@@ -554,8 +563,10 @@ class Translator(Counting):
         returned = self._frames[-1].returned
         if self.environment[returned] != (_FALSE,):
             first = self.builder.compute(
-                "and", Scalar.BOOL, first, self.builder.negated(self.environment[returned][0])
+                "and", ScalarType.BOOL, first, self.builder.negated(self.environment[returned][0])
             )
+        # The condition is a variable like the others, so that what its side effects assign is
+        # carried, too.
         going = self.new_key((first,))
         before = dict(self.environment)
         carried = self._carry([going, *keys])
@@ -571,7 +582,8 @@ class Translator(Counting):
         self.environment[loop.continued] = (_FALSE,)
         stopped: Operand = _FALSE
         for key in (loop.broke, self._frames[-1].returned):
-            stopped = self.builder.compute("or", Scalar.BOOL, stopped, self.environment[key][0])
+            stopped = self.builder.compute("or", ScalarType.BOOL, stopped, self.environment[key][0])
+        # A thread that jumped out must not evaluate the condition, which may read memory.
         self.environment[going] = (_FALSE,)
 
         def proceed() -> None:
@@ -620,7 +632,7 @@ class Translator(Counting):
             place = self.places.get(number)
             if isinstance(place, Held) and place.key in self.environment:
                 keys.add(place.key)
-        if any("return" in scanning.jumps(each) for each in parts):
+        if any("return" in scanning.jumps(item) for item in parts):
             frame = self._frames[-1]
             keys.add(frame.returned)
             if frame.result is not None:
@@ -631,7 +643,7 @@ class Translator(Counting):
         """Gives the variables of a loop new values, which stand for those of any iteration."""
         carried = []
         for key in keys:
-            values = tuple(self.builder.value(each.type) for each in self.environment[key])
+            values = tuple(self.builder.value(item.type) for item in self.environment[key])
             self.environment[key] = values
             carried.append(values)
         return carried
@@ -688,7 +700,7 @@ class Translator(Counting):
         any_match: Operand = _FALSE
         for match, (labels, _) in zip(matches, groups, strict=True):
             if None not in labels:
-                any_match = self.builder.compute("or", Scalar.BOOL, any_match, match)
+                any_match = self.builder.compute("or", ScalarType.BOOL, any_match, match)
         outer = self._loops[-1] if self._loops else None
         continued = outer.continued if outer else self.new_key((_FALSE,))
         loop = _Loop(self.new_key((_FALSE,)), continued)
@@ -697,11 +709,11 @@ class Translator(Counting):
         for (labels, statements), match in zip(groups, matches, strict=True):
             if None in labels:
                 match = self.builder.compute(
-                    "or", Scalar.BOOL, match, self.builder.negated(any_match)
+                    "or", ScalarType.BOOL, match, self.builder.negated(any_match)
                 )
-            entered = self.builder.compute("or", Scalar.BOOL, entered, match)
+            entered = self.builder.compute("or", ScalarType.BOOL, entered, match)
             test = self.builder.compute(
-                "and", Scalar.BOOL, entered, self.builder.negated(self._stopped())
+                "and", ScalarType.BOOL, entered, self.builder.negated(self._stopped())
             )
             self.branch(test, self._sequence(statements), _nothing)
         self._loops.pop()
@@ -714,8 +726,8 @@ class Translator(Counting):
         match: Operand = _FALSE
         for label in labels:
             if label is not None:
-                equal = self.builder.compare("eq", value, Constant(label, value.type))
-                match = self.builder.compute("or", Scalar.BOOL, match, equal)
+                equal = self.builder.compare("eq", value, ConstantOperand(label, value.type))
+                match = self.builder.compute("or", ScalarType.BOOL, match, equal)
         return match
 
 
@@ -726,13 +738,13 @@ class _Inlining:
     translator: Translator
     function: Any
     result: Held | None
-    this: Place | None
+    receiver: Place | None
     _outer: tuple[Any, ...] = field(default=())
 
     def __enter__(self) -> _Frame:
         translator = self.translator
         self._outer = (translator.this, translator._loops)
-        translator.this, translator._loops = self.this, []
+        translator.this, translator._loops = self.receiver, []
         returned = translator.new_key((_FALSE,))
         frame = _Frame(self.function.get_usr(), returned, self.result)
         translator._frames.append(frame)

@@ -9,8 +9,8 @@ from typing import Any
 from ..errors import UnsupportedConstruct
 from ..frontend.translating import Translator
 from ..ir.building import moved
-from ..ir.operations import Address, Atomic, Barrier, Constant, Operand, Space, Warp
-from ..ir.types import Scalar
+from ..ir.operations import Address, Atomic, Barrier, ConstantOperand, MemorySpace, Operand, Warp
+from ..ir.types import ScalarType
 from .typing import KernelArray, promoted, scalar_of
 
 _MATH = {
@@ -78,30 +78,32 @@ class Calls(Translator):
 
     def _located(
         self, node: ast.AST, array: KernelArray, indices: list[Operand]
-    ) -> tuple[Address, Scalar]:
+    ) -> tuple[Address, ScalarType]:
         raise NotImplementedError
 
     def _math_call(self, node: ast.Call, name: str) -> Operand:
         builder = self.builder
-        values = [self._operand(each) for each in node.args]
+        values = [self._operand(item) for item in node.args]
         if name in ("min", "max", "fmin", "fmax", "minimum", "maximum"):
             result = values[0]
-            for other in values[1:]:
-                type = promoted(result.type, other.type)
+            for second in values[1:]:
+                type = promoted(result.type, second.type)
                 short = "min" if "min" in name else "max"
                 result = builder.compute(
-                    short, type, builder.cast(result, type), builder.cast(other, type)
+                    short, type, builder.cast(result, type), builder.cast(second, type)
                 )
             return result
         if name in ("abs", "absolute", "fabs"):
             return builder.compute("abs", values[0].type, values[0])
         if name in ("isnan", "isinf", "isfinite"):
-            return builder.compute(name, Scalar.BOOL, self._floating(values[0]))
+            return builder.compute(name, ScalarType.BOOL, self._floating(values[0]))
         if name in ("pow", "atan2", "hypot", "fmod", "copysign", "arctan2", "power"):
             short = {"fmod": "rem", "arctan2": "atan2", "power": "pow"}.get(name, name)
-            one, other = (self._floating(each) for each in values)
-            type = promoted(one.type, other.type)
-            return builder.compute(short, type, builder.cast(one, type), builder.cast(other, type))
+            first, second = (self._floating(item) for item in values)
+            type = promoted(first.type, second.type)
+            return builder.compute(
+                short, type, builder.cast(first, type), builder.cast(second, type)
+            )
         short = _MATH.get(name.replace("arc", "a"), "")
         if not short:
             raise self._refuse(node, f"the function {name}")
@@ -110,11 +112,11 @@ class Calls(Translator):
         if name in ("floor", "ceil", "trunc") and isinstance(node.func, ast.Attribute):
             module = self._evaluate(node.func.value)
             if module is math:
-                return builder.cast(result, Scalar.I64)
+                return builder.cast(result, ScalarType.I64)
         return result
 
     def _floating(self, value: Operand) -> Operand:
-        return value if value.type.is_float else self.builder.cast(value, Scalar.F64)
+        return value if value.type.is_float else self.builder.cast(value, ScalarType.F64)
 
     def _cuda_call(self, node: ast.Call, path: str) -> Any:
         builder = self.builder
@@ -132,70 +134,70 @@ class Calls(Translator):
         if group == "atomic":
             return self._atomic(node, name)
         if name in _SHUFFLES:
-            value, lane = (self._operand(each) for each in node.args[1:3])
+            value, lane = (self._operand(item) for item in node.args[1:3])
             result = builder.value(value.type)
-            whole = Constant(32, Scalar.I32)
-            operands = (value, builder.cast(lane, Scalar.I32), whole)
+            whole = ConstantOperand(32, ScalarType.I32)
+            operands = (value, builder.cast(lane, ScalarType.I32), whole)
             builder.write(Warp(result, f"shfl.{_SHUFFLES[name]}", operands, builder.at))
             return result
         if name in _VOTES:
             condition = self._truth(node.args[1])
-            result = builder.value(Scalar.U32 if name == "ballot_sync" else Scalar.I32)
+            result = builder.value(ScalarType.U32 if name == "ballot_sync" else ScalarType.I32)
             builder.write(Warp(result, _VOTES[name], (condition,), builder.at))
             return result
         if name in ("popc", "clz", "ffs", "brev"):
             value = self._operand(node.args[0])
             return builder.compute(name, value.type, value)
         if name == "fma":
-            values = [self._floating(self._operand(each)) for each in node.args]
+            values = [self._floating(self._operand(item)) for item in node.args]
             type = values[0].type
-            return builder.compute("fma", type, *(builder.cast(each, type) for each in values))
+            return builder.compute("fma", type, *(builder.cast(item, type) for item in values))
         raise self._refuse(node, f"cuda.{path}")
 
     def _grid(self, node: ast.Call, path: str) -> Any:
         dimensions = self._operand(node.args[0])
-        if not isinstance(dimensions, Constant) or dimensions.value not in (1, 2, 3):
+        if not isinstance(dimensions, ConstantOperand) or dimensions.value not in (1, 2, 3):
             raise self._refuse(node, f"cuda.{path} of this")
         values = []
         for axis in "xyz"[: int(dimensions.value)]:
             if path == "grid":
                 start = self.builder.compute(
                     "mul",
-                    Scalar.U32,
+                    ScalarType.U32,
                     self.builder.index(f"block.{axis}"),
                     self.builder.index(f"block.dim.{axis}"),
                 )
                 place = self.builder.compute(
-                    "add", Scalar.U32, start, self.builder.index(f"thread.{axis}")
+                    "add", ScalarType.U32, start, self.builder.index(f"thread.{axis}")
                 )
             else:
                 place = self.builder.compute(
                     "mul",
-                    Scalar.U32,
+                    ScalarType.U32,
                     self.builder.index(f"grid.dim.{axis}"),
                     self.builder.index(f"block.dim.{axis}"),
                 )
-            wide = self.builder.cast(place, Scalar.I64)
+            wide = self.builder.cast(place, ScalarType.I64)
             self._natural.add(wide)
             values.append(wide)
         return values[0] if len(values) == 1 else tuple(values)
 
     def _array(self, node: ast.Call, group: str) -> KernelArray:
-        given = {each.arg: each.value for each in node.keywords}
-        listed = [*node.args, *(given[each] for each in ("shape", "dtype") if each in given)]
+        supplied = {item.arg: item.value for item in node.keywords}
+        listed = [*node.args, *(supplied[item] for item in ("shape", "dtype") if item in supplied)]
         if len(listed) != 2:
             raise self._refuse(node, f"cuda.{group}.array without a shape and a type")
         shape = self._evaluate(listed[0])
         element = scalar_of(self._evaluate(listed[1]))
         several = shape if isinstance(shape, tuple) else (shape,)
-        sizes = [self._as_operand(each, node) for each in several]
-        if element is None or not all(isinstance(each, Constant) for each in sizes):
+        sizes = [self._as_operand(item, node) for item in several]
+        if element is None or not all(isinstance(item, ConstantOperand) for item in sizes):
             raise self._refuse(node, f"cuda.{group}.array whose shape or type is no constant")
-        total = math.prod(int(each.value) for each in sizes if isinstance(each, Constant))
-        space = Space.SHARED if group == "shared" else Space.PRIVATE
+        total = math.prod(int(item.value) for item in sizes if isinstance(item, ConstantOperand))
+        space = MemorySpace.SHARED if group == "shared" else MemorySpace.PRIVATE
         size = total * element.size if total or group == "local" else None
         base = self.builder.alloc(space, size, element, group)
-        wide = tuple(self.builder.cast(each, Scalar.I64) for each in sizes)
+        wide = tuple(self.builder.cast(item, ScalarType.I64) for item in sizes)
         return KernelArray(base, element, wide)
 
     def _atomic(self, node: ast.Call, name: str) -> Operand:
@@ -204,9 +206,9 @@ class Calls(Translator):
         if not isinstance(array, KernelArray):
             raise self._refuse(node, f"cuda.atomic.{name} on what is no array")
         if name in ("compare_and_swap", "cas"):
-            indices: Any = (Constant(0, Scalar.I64),) if name != "cas" else None
+            indices: Any = (ConstantOperand(0, ScalarType.I64),) if name != "cas" else None
             indices = indices or self._evaluate(node.args[1])
-            old, new = (self._operand(each) for each in node.args[-2:])
+            old, new = (self._operand(item) for item in node.args[-2:])
         elif name in _ATOMICS:
             indices, old = self._evaluate(node.args[1]), None
             new = self._operand(node.args[2])
@@ -214,7 +216,7 @@ class Calls(Translator):
             raise self._refuse(node, f"cuda.atomic.{name}")
         several = indices if isinstance(indices, tuple) else (indices,)
         address, element = self._located(
-            node, array, [self._as_operand(each, node) for each in several]
+            node, array, [self._as_operand(item, node) for item in several]
         )
         result = builder.value(element)
         value = builder.cast(new, element)
@@ -225,4 +227,4 @@ class Calls(Translator):
 
 
 def is_natural(value: Operand) -> bool:
-    return isinstance(value, Constant) and value.value >= 0
+    return isinstance(value, ConstantOperand) and value.value >= 0

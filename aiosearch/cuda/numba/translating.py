@@ -30,21 +30,21 @@ from ..ir.building import block
 from ..ir.operations import (
     Address,
     Call,
-    Constant,
-    Function,
+    ConstantOperand,
     Load,
     Location,
     Operand,
+    ParallelFunction,
     Parameter,
     Store,
     Value,
 )
-from ..ir.types import Scalar
+from ..ir.types import ScalarType
 from ..passes.rewriting import substituted
 from .calls import Calls, is_natural
-from .typing import ArrayType, Attribute, KernelArray, computed, promoted, scalar_of
+from .typing import ArrayArgument, Attribute, KernelArray, computed, promoted, scalar_of
 
-_FALSE, _TRUE = Constant(False, Scalar.BOOL), Constant(True, Scalar.BOOL)
+_FALSE, _TRUE = ConstantOperand(False, ScalarType.BOOL), ConstantOperand(True, ScalarType.BOOL)
 _OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or",
     ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr",
@@ -54,23 +54,23 @@ _COMPARISONS = {
 }  # fmt: skip
 
 
-def translate(function: Any, types: Sequence[Scalar | ArrayType]) -> Function:
+def translate(function: Any, types: Sequence[ScalarType | ArrayArgument]) -> ParallelFunction:
     """The kernel that a function is for arguments of these types."""
-    known: dict[str, Scalar] = {}
+    existing: dict[str, ScalarType] = {}
     while True:
-        translator = _Python(function, known)
+        translator = _Python(function, existing)
         kernel = translator.kernel(types)
-        if translator.found == known:
+        if translator.found == existing:
             return kernel
-        known = translator.found
+        existing = translator.found
 
 
 class _Python(Calls):
-    def __init__(self, function: Any, known: dict[str, Scalar]) -> None:
+    def __init__(self, function: Any, existing: dict[str, ScalarType]) -> None:
         super().__init__()
-        self.found: dict[str, Scalar] = dict(known)
+        self.found: dict[str, ScalarType] = dict(existing)
         """The types of variables, by function and name."""
-        self._known = known
+        self._known = existing
         self._names: dict[str, Any] = {}
         self._scope = function.__name__
         self._globals: dict[str, Any] = {}
@@ -101,15 +101,15 @@ class _Python(Calls):
     def _refuse(self, node: ast.AST, construct: str) -> UnsupportedConstruct:
         return UnsupportedConstruct(construct, self._at(node))
 
-    def kernel(self, types: Sequence[Scalar | ArrayType]) -> Function:
+    def kernel(self, types: Sequence[ScalarType | ArrayArgument]) -> ParallelFunction:
         """Translates the function as a kernel."""
         tree, parameters = self._tree, list[Parameter]()
-        names = [each.arg for each in tree.args.args]
+        names = [entry.arg for entry in tree.args.args]
         if len(names) != len(types):
             raise SourceError(f"{tree.name} takes {len(names)} arguments, not {len(types)}")
         self._waits = any(
-            isinstance(each, ast.Attribute) and each.attr == "syncthreads"
-            for each in ast.walk(tree)
+            isinstance(entry, ast.Attribute) and entry.attr == "syncthreads"
+            for entry in ast.walk(tree)
         )
         self._frames.append(_Frame(tree.name, self.new_key((_FALSE,)), None))
         for name, type in zip(names, types, strict=True):
@@ -119,15 +119,15 @@ class _Python(Calls):
         lines = [*self.builder.prologue, *self.builder.lines]
         whole = substituted(block(lines), self._kept)
         at = Location(self._file, self._line)
-        return Function(tree.name, tuple(parameters), whole, (), True, at)
+        return ParallelFunction(tree.name, tuple(parameters), whole, (), True, at)
 
-    def _argument(self, name: str, type: Scalar | ArrayType) -> list[Parameter]:
-        if isinstance(type, Scalar):
+    def _argument(self, name: str, type: ScalarType | ArrayArgument) -> list[Parameter]:
+        if isinstance(type, ScalarType):
             value = self.builder.value(type, name)
             self._assign(name, value)
             return [Parameter(value, name)]
-        base = self.builder.value(Scalar.PTR, name)
-        sizes = [self.builder.value(Scalar.I64, f"{name}.size") for _ in range(type.dimensions)]
+        base = self.builder.value(ScalarType.PTR, name)
+        sizes = [self.builder.value(ScalarType.I64, f"{name}.size") for _ in range(type.dimensions)]
         self._natural.update(sizes)
         self._names[name] = KernelArray(base, type.element, tuple(sizes))
         listed = [Parameter(base, name, type.element, False, type.element.size)]
@@ -139,7 +139,7 @@ class _Python(Calls):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 type = self._known.get(f"{self._scope}.{node.id}")
                 if type is not None and node.id not in self._names:
-                    self._names[node.id] = self.held(None, (Constant(0, type),))
+                    self._names[node.id] = self.held(None, (ConstantOperand(0, type),))
 
     # --- variables
 
@@ -147,8 +147,8 @@ class _Python(Calls):
         label = f"{self._scope}.{name}"
         before = self.found.get(label, value.type)
         self.found[label] = promoted(before, value.type)
-        kept = self._known.get(label, value.type)
-        cast = self.builder.cast(value, kept)
+        retained = self._known.get(label, value.type)
+        cast = self.builder.cast(value, retained)
         if value in self._natural:
             self._natural.add(cast)
         place = self._names.get(name)
@@ -228,8 +228,8 @@ class _Python(Calls):
             case ast.Name(id=name):
                 self._assign(name, self._as_operand(value, target))
             case ast.Tuple(elts=elements) if isinstance(value, tuple):
-                for each, one in zip(elements, value, strict=True):
-                    self._store(each, one)
+                for entry, head_value in zip(elements, value, strict=True):
+                    self._store(entry, head_value)
             case ast.Subscript():
                 address, element = self._element(target)
                 stored = self.builder.cast(self._as_operand(value, target), element)
@@ -292,19 +292,19 @@ class _Python(Calls):
         callee = self._evaluate(call.func)
         if callee is not builtins.range:
             raise self._refuse(node, "a loop over anything but range(...)")
-        bounds = [self.builder.cast(self._operand(each), Scalar.I64) for each in call.args]
+        bounds = [self.builder.cast(self._operand(entry), ScalarType.I64) for entry in call.args]
         if len(bounds) == 1:
-            bounds.insert(0, Constant(0, Scalar.I64))
-        step = bounds[2] if len(bounds) > 2 else Constant(1, Scalar.I64)
+            bounds.insert(0, ConstantOperand(0, ScalarType.I64))
+        step = bounds[2] if len(bounds) > 2 else ConstantOperand(1, ScalarType.I64)
         low, high = bounds[:2]
-        if not isinstance(step, Constant):
+        if not isinstance(step, ConstantOperand):
             self._strided(node, name, (low, high, step), body)
             return
         assigned = {
-            each.id
+            entry.id
             for statement in body
-            for each in ast.walk(statement)
-            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+            for entry in ast.walk(statement)
+            if isinstance(entry, ast.Name) and isinstance(entry.ctx, ast.Store)
         }
         jumps = {jump for statement in body for jump in _jumps(statement)}
         if name in assigned or jumps & {"break", "return"}:
@@ -317,7 +317,7 @@ class _Python(Calls):
         keys = sorted({*self._loop_keys(body), place.key})
         before = dict(self.environment)
         carried = self._carry(keys)
-        counter = self.builder.value(Scalar.I64, name)
+        counter = self.builder.value(ScalarType.I64, name)
         if step.value > 0 and (low in self._natural or is_natural(low)):
             self._natural.add(counter)
         with self.builder.block() as lines:
@@ -341,16 +341,16 @@ class _Python(Calls):
         low, high, step = bounds
         builder = self.builder
         hidden = self.held(None, (low,))
-        upwards = builder.compare("gt", step, Constant(0, Scalar.I64))
+        upwards = builder.compare("gt", step, ConstantOperand(0, ScalarType.I64))
 
         def test() -> Operand:
             (place,) = self.environment[hidden.key]
             below, above = builder.compare("lt", place, high), builder.compare("gt", place, high)
-            return builder.compute("select", Scalar.BOOL, upwards, below, above)
+            return builder.compute("select", ScalarType.BOOL, upwards, below, above)
 
         def advance() -> None:
             (place,) = self.environment[hidden.key]
-            after = builder.compute("add", Scalar.I64, place, step)
+            after = builder.compute("add", ScalarType.I64, place, step)
             self.environment[hidden.key] = (after,)
 
         self._assign(name, low)
@@ -365,22 +365,22 @@ class _Python(Calls):
         return self._as_operand(self._evaluate(node), node)
 
     def _as_operand(self, value: Any, node: ast.AST) -> Operand:
-        if isinstance(value, Value | Constant):
+        if isinstance(value, Value | ConstantOperand):
             return value
         if isinstance(value, bool | np.bool_):
-            return Constant(bool(value), Scalar.BOOL)
+            return ConstantOperand(bool(value), ScalarType.BOOL)
         if isinstance(value, np.generic):
             type = scalar_of(value.dtype)
             if type is not None:
-                return Constant(value.item(), type)
+                return ConstantOperand(value.item(), type)
         if isinstance(value, int):
-            return Constant(value, Scalar.I64)
+            return ConstantOperand(value, ScalarType.I64)
         if isinstance(value, float):
-            return Constant(value, Scalar.F64)
+            return ConstantOperand(value, ScalarType.F64)
         raise self._refuse(node, f"a {type_name(value)} as a number")
 
     def _truth(self, node: ast.expr) -> Operand:
-        return self.builder.cast(self._operand(node), Scalar.BOOL)
+        return self.builder.cast(self._operand(node), ScalarType.BOOL)
 
     def _evaluate(self, node: ast.expr) -> Any:
         """What an expression is: a value, an array, a tuple, or what Python has by that name."""
@@ -394,7 +394,7 @@ class _Python(Calls):
             case ast.Attribute(value=value, attr=attribute):
                 return self._attribute(node, self._evaluate(value), attribute)
             case ast.Tuple(elts=elements):
-                return tuple(self._evaluate(each) for each in elements)
+                return tuple(self._evaluate(entry) for entry in elements)
             case ast.Subscript():
                 return self._subscripted(node)
             case ast.BinOp(left=left, op=operator, right=right):
@@ -403,8 +403,8 @@ class _Python(Calls):
                 return self._unary_value(node, operator, self._operand(operand))
             case ast.BoolOp(op=operator, values=values):
                 return self._logical(isinstance(operator, ast.And), values)
-            case ast.Compare(left=left, ops=operators, comparators=others):
-                return self._compared(node, left, operators, others)
+            case ast.Compare(left=left, ops=operators, comparators=remaining_values):
+                return self._compared(node, left, operators, remaining_values)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self._chosen_value(test, body, orelse)
             case ast.Call():
@@ -419,14 +419,14 @@ class _Python(Calls):
             return self._globals[name]
         if hasattr(builtins, name):
             return getattr(builtins, name)
-        if any(name == each.rpartition(".")[2] for each in self._known) or self._stores(name):
+        if any(name == entry.rpartition(".")[2] for entry in self._known) or self._stores(name):
             return _FALSE  # assigned in a branch that was not translated yet
         raise self._refuse(node, f"the name {name}")
 
     def _stores(self, name: str) -> bool:
         return any(
-            isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store)
-            for each in ast.walk(self._tree)
+            isinstance(entry, ast.Name) and entry.id == name and isinstance(entry.ctx, ast.Store)
+            for entry in ast.walk(self._tree)
         )
 
     def _attribute(self, node: ast.expr, owner: Any, name: str) -> Any:
@@ -435,7 +435,7 @@ class _Python(Calls):
                 case "shape":
                     return owner.shape
                 case "ndim":
-                    return Constant(len(owner.shape), Scalar.I64)
+                    return ConstantOperand(len(owner.shape), ScalarType.I64)
                 case "size":
                     return self._product(owner.shape)
             raise self._refuse(node, f"the attribute {name} of an array")
@@ -448,7 +448,7 @@ class _Python(Calls):
             if index is not None:
                 return self._index_value(f"{index}.{axis}")
             return Attribute(full)
-        if isinstance(owner, ModuleType) or not isinstance(owner, Value | Constant):
+        if isinstance(owner, ModuleType) or not isinstance(owner, Value | ConstantOperand):
             try:
                 return getattr(owner, name)
             except AttributeError:
@@ -456,14 +456,14 @@ class _Python(Calls):
         raise self._refuse(node, f"the attribute {name} of a number")
 
     def _index_value(self, name: str) -> Operand:
-        value = self.builder.cast(self.builder.index(name), Scalar.I64)
+        value = self.builder.cast(self.builder.index(name), ScalarType.I64)
         self._natural.add(value)
         return value
 
     def _product(self, several: Sequence[Operand]) -> Operand:
-        total: Operand = Constant(1, Scalar.I64)
-        for each in several:
-            total = self.builder.compute("mul", Scalar.I64, total, each)
+        total: Operand = ConstantOperand(1, ScalarType.I64)
+        for entry in several:
+            total = self.builder.compute("mul", ScalarType.I64, total, entry)
         self._natural.add(total)
         return total
 
@@ -471,7 +471,7 @@ class _Python(Calls):
         owner = self._evaluate(node.value)
         if isinstance(owner, tuple):
             index = self._operand(node.slice)
-            if not isinstance(index, Constant):
+            if not isinstance(index, ConstantOperand):
                 raise self._refuse(node, "an index into a tuple that is no constant")
             return owner[int(index.value)]
         address, element = self._element(node)
@@ -479,47 +479,47 @@ class _Python(Calls):
         self.builder.write(Load(result, address, self._at(node)))
         return result
 
-    def _element(self, node: ast.Subscript) -> tuple[Address, Scalar]:
+    def _element(self, node: ast.Subscript) -> tuple[Address, ScalarType]:
         """The address of an element of an array, and its type."""
         owner = self._evaluate(node.value)
         if not isinstance(owner, KernelArray):
             raise self._refuse(node, "an index into what is no array")
-        given = self._evaluate(node.slice) if not isinstance(node.slice, ast.Slice) else None
-        if given is None:
+        supplied = self._evaluate(node.slice) if not isinstance(node.slice, ast.Slice) else None
+        if supplied is None:
             raise self._refuse(node, "a slice")
-        several = given if isinstance(given, tuple) else (given,)
-        return self._located(node, owner, [self._as_operand(each, node) for each in several])
+        several = supplied if isinstance(supplied, tuple) else (supplied,)
+        return self._located(node, owner, [self._as_operand(entry, node) for entry in several])
 
     def _located(
         self, node: ast.AST, array: KernelArray, indices: list[Operand]
-    ) -> tuple[Address, Scalar]:
+    ) -> tuple[Address, ScalarType]:
         if len(indices) != len(array.shape):
             raise self._refuse(node, f"{len(indices)} indices into {len(array.shape)} dimensions")
         builder = self.builder
-        total: Operand = Constant(0, Scalar.I64)
+        total: Operand = ConstantOperand(0, ScalarType.I64)
         for index, size in zip(indices, array.shape, strict=True):
-            wide = builder.cast(index, Scalar.I64)
+            wide = builder.cast(index, ScalarType.I64)
             if not (index in self._natural or wide in self._natural or is_natural(wide)):
                 # A negative index counts from the end, as in Python.
-                behind = builder.compute("add", Scalar.I64, wide, size)
-                negative = builder.compare("lt", wide, Constant(0, Scalar.I64))
-                wide = builder.compute("select", Scalar.I64, negative, behind, wide)
-            total = builder.compute("mul", Scalar.I64, total, size)
-            total = builder.compute("add", Scalar.I64, total, wide)
+                behind = builder.compute("add", ScalarType.I64, wide, size)
+                negative = builder.compare("lt", wide, ConstantOperand(0, ScalarType.I64))
+                wide = builder.compute("select", ScalarType.I64, negative, behind, wide)
+            total = builder.compute("mul", ScalarType.I64, total, size)
+            total = builder.compute("add", ScalarType.I64, total, wide)
         self.builder.at = self._at(node)
         return builder.element(Address(array.base), total, array.element.size), array.element
 
     def _arithmetic(
-        self, node: ast.expr, operator: ast.operator, one: Operand, other: Operand
+        self, node: ast.expr, operator: ast.operator, head_value: Operand, second: Operand
     ) -> Operand:
         builder = self.builder
-        type = computed(one.type, other.type)
+        type = computed(head_value.type, second.type)
         if isinstance(operator, ast.Div):
-            type = type if type.is_float else Scalar.F64
+            type = type if type.is_float else ScalarType.F64
         if isinstance(operator, ast.Pow) and not type.is_float:
-            return self._integer_power(node, one, other, type)
-        a, b = builder.cast(one, type), builder.cast(other, type)
-        natural = all(each in self._natural or is_natural(each) for each in (one, other))
+            return self._integer_power(node, head_value, second, type)
+        a, b = builder.cast(head_value, type), builder.cast(second, type)
+        natural = all(entry in self._natural or is_natural(entry) for entry in (head_value, second))
         match operator:
             case ast.Div():
                 return builder.compute("div", type, a, b)
@@ -537,46 +537,52 @@ class _Python(Calls):
         return result
 
     def _floored(
-        self, remainder: bool, type: Scalar, one: Operand, other: Operand, natural: bool
+        self, remainder: bool, type: ScalarType, head_value: Operand, second: Operand, natural: bool
     ) -> Operand:
         """Python's quotient and remainder, which go downwards."""
-        builder, zero = self.builder, Constant(0, type)
+        builder, zero = self.builder, ConstantOperand(0, type)
         if type.is_float:
-            quotient = builder.compute("floor", type, builder.compute("div", type, one, other))
+            quotient = builder.compute(
+                "floor", type, builder.compute("div", type, head_value, second)
+            )
             if not remainder:
                 return quotient
-            return builder.compute("sub", type, one, builder.compute("mul", type, quotient, other))
-        rest = builder.compute("rem", type, one, other)
-        quotient = builder.compute("div", type, one, other)
+            return builder.compute(
+                "sub", type, head_value, builder.compute("mul", type, quotient, second)
+            )
+        remaining = builder.compute("rem", type, head_value, second)
+        quotient = builder.compute("div", type, head_value, second)
         if natural or not type.is_signed:
-            return rest if remainder else quotient
+            return remaining if remainder else quotient
         crooked = builder.compute(
             "and",
-            Scalar.BOOL,
-            builder.compare("ne", rest, zero),
+            ScalarType.BOOL,
+            builder.compare("ne", remaining, zero),
             builder.compare(
-                "ne", builder.compare("lt", rest, zero), builder.compare("lt", other, zero)
+                "ne", builder.compare("lt", remaining, zero), builder.compare("lt", second, zero)
             ),
         )
         if remainder:
-            more = builder.compute("add", type, rest, other)
-            return builder.compute("select", type, crooked, more, rest)
-        less = builder.compute("sub", type, quotient, Constant(1, type))
+            further = builder.compute("add", type, remaining, second)
+            return builder.compute("select", type, crooked, further, remaining)
+        less = builder.compute("sub", type, quotient, ConstantOperand(1, type))
         return builder.compute("select", type, crooked, less, quotient)
 
-    def _integer_power(self, node: ast.expr, one: Operand, other: Operand, type: Scalar) -> Operand:
-        if not isinstance(other, Constant) or not 0 <= other.value <= 64:
+    def _integer_power(
+        self, node: ast.expr, head_value: Operand, second: Operand, type: ScalarType
+    ) -> Operand:
+        if not isinstance(second, ConstantOperand) or not 0 <= second.value <= 64:
             raise self._refuse(node, "a power of whole numbers that is no small constant")
-        result: Operand = Constant(1, type)
-        for _ in range(int(other.value)):
-            result = self.builder.compute("mul", type, result, self.builder.cast(one, type))
+        result: Operand = ConstantOperand(1, type)
+        for _ in range(int(second.value)):
+            result = self.builder.compute("mul", type, result, self.builder.cast(head_value, type))
         return result
 
     def _unary_value(self, node: ast.expr, operator: ast.unaryop, value: Operand) -> Operand:
         builder = self.builder
         match operator:
             case ast.Not():
-                return builder.negated(builder.cast(value, Scalar.BOOL))
+                return builder.negated(builder.cast(value, ScalarType.BOOL))
             case ast.UAdd():
                 return value
             case ast.USub():
@@ -589,7 +595,7 @@ class _Python(Calls):
     def _logical(self, is_and: bool, values: Sequence[ast.expr]) -> Operand:
         result = self._truth(values[0])
         for node in values[1:]:
-            key = self.new_key((Constant(not is_and, Scalar.BOOL),))
+            key = self.new_key((ConstantOperand(not is_and, ScalarType.BOOL),))
 
             def evaluate(node: ast.expr = node, key: int = key) -> None:
                 self.environment[key] = (self._truth(node),)
@@ -604,19 +610,21 @@ class _Python(Calls):
         node: ast.expr,
         left: ast.expr,
         operators: Sequence[ast.cmpop],
-        others: Sequence[ast.expr],
+        remaining_values: Sequence[ast.expr],
     ) -> Operand:
-        builder, result, one = self.builder, _TRUE, self._operand(left)
+        builder, result, head_value = self.builder, _TRUE, self._operand(left)
         combined: Operand = result
-        for operator, following in zip(operators, others, strict=True):
-            other = self._operand(following)
+        for operator, following in zip(operators, remaining_values, strict=True):
+            second = self._operand(following)
             name = _COMPARISONS.get(operator.__class__)
             if name is None:
                 raise self._refuse(node, f"the comparison {operator.__class__.__name__}")
-            type = promoted(one.type, other.type)
-            holds = builder.compare(name, builder.cast(one, type), builder.cast(other, type))
-            combined = builder.compute("and", Scalar.BOOL, combined, holds)
-            one = other
+            type = promoted(head_value.type, second.type)
+            holds = builder.compare(
+                name, builder.cast(head_value, type), builder.cast(second, type)
+            )
+            combined = builder.compute("and", ScalarType.BOOL, combined, holds)
+            head_value = second
         return combined
 
     def _chosen_value(self, test: ast.expr, body: ast.expr, orelse: ast.expr) -> Operand:
@@ -627,14 +635,14 @@ class _Python(Calls):
             def evaluate() -> None:
                 value = self._operand(node)
                 self.found[both] = promoted(self.found.get(both, value.type), value.type)
-                wanted = self._known.get(both, value.type)
-                self.environment[key] = (self.builder.cast(value, wanted),)
+                required = self._known.get(both, value.type)
+                self.environment[key] = (self.builder.cast(value, required),)
 
             return evaluate
 
         condition = self._truth(test)
         if both in self._known:
-            self.environment[key] = (Constant(0, self._known[both]),)
+            self.environment[key] = (ConstantOperand(0, self._known[both]),)
             self.branch(condition, choose(body), choose(orelse))
             return self.environment[key][0]
         choose(orelse)()  # the first pass only finds the type
@@ -674,7 +682,7 @@ class _Python(Calls):
         name = function.__name__
         if any(frame.name == name for frame in self._frames):
             raise self._refuse(node, f"the recursion of {name}")
-        arguments = [self._evaluate(each) for each in node.args]
+        arguments = [self._evaluate(entry) for entry in node.args]
         outer = (
             self._names, self._scope, self._globals, self._line, self._file, self._tree,
             self._loops,
@@ -690,7 +698,7 @@ class _Python(Calls):
         self._declare(self._tree)
         result_type = self._known.get(f"{name}.return")
         if result_type is not None:
-            self._names["return"] = self.held(None, (Constant(0, result_type),))
+            self._names["return"] = self.held(None, (ConstantOperand(0, result_type),))
         self.statements(self._tree.body)
         place = self._names.get("return")
         result = self._variable_value(place) if isinstance(place, Held) else _FALSE
@@ -724,10 +732,10 @@ def _jumps(node: ast.AST, *, in_loop: bool = False) -> set[str]:
         case ast.Continue():
             return set() if in_loop else {"continue"}
     loop = in_loop or isinstance(node, ast.For | ast.While)
-    found: set[str] = set()
+    collected: set[str] = set()
     for child in ast.iter_child_nodes(node):
-        found |= _jumps(child, in_loop=loop)
-    return found
+        collected |= _jumps(child, in_loop=loop)
+    return collected
 
 
 def _reading(target: ast.expr) -> ast.expr:
