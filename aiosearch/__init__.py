@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from .equivalence.judging import verify
     from .errors import AiosearchError, JournalError, ProblemError, StrategyError, WorkerError
     from .limits import Limits
-    from .optimizer.decorator import optimized
-    from .optimizer.handback.optimized import Optimized
-    from .optimizer.optimization import optimize, optimize_sync
+    from .optimizer import Optimized, optimize, optimize_sync, optimized
     from .orders import BestFirst, BranchAndBound, BreadthFirst, DepthFirst, Order
     from .pool import Pool
     from .problem import Obligation, Problem
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
     from .search import Search, solve
     from .statistics import Statistics, WorkerStatistics
     from .trace import ChromeTrace
+    from .tuner.pipeline import tune, tune_sync
+    from .tuner.tunables import tunable
 
 __version__ = "0.1.0"
 
@@ -55,6 +55,9 @@ __all__ = [
     "optimize_sync",
     "optimized",
     "solve",
+    "tunable",
+    "tune",
+    "tune_sync",
     "verify",
 ]
 
@@ -90,5 +93,8 @@ __getattr__ = lazily(
         "Statistics": ".statistics",
         "WorkerStatistics": ".statistics",
         "ChromeTrace": ".trace",
+        "tune": ".tuner.pipeline",
+        "tune_sync": ".tuner.pipeline",
+        "tunable": ".tuner.tunables",
     },
 )

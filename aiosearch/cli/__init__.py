@@ -19,14 +19,14 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the console script and gives its exit code; takes `sys.argv` by default."""
-    given = list(sys.argv[1:] if argv is None else argv)
+    words = list(sys.argv[1:] if argv is None else argv)
     open_stderr()
     if sys.stdout is None:
         complain("stdout is closed; redirect it to a file, or to /dev/null")
         return Exit.USAGE
     try:
         with repeat_lost_interrupt():
-            return _run(given)
+            return _run(words)
     except BrokenPipeError:
         return Exit.FINE
     except KeyboardInterrupt:
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.USAGE
     except AiosearchError as error:
         complain(str(error))
-        if error.__cause__ is not None and {"-v", "--verbose"} & set(given):
+        if error.__cause__ is not None and {"-v", "--verbose"} & set(words):
             tell("".join(traceback.format_exception(error.__cause__)).rstrip())
         return Exit.FAILED if isinstance(error, ProblemError | WorkerError) else Exit.USAGE
     except OSError as error:
@@ -64,9 +64,9 @@ def _is_somewhere() -> bool:
     return True
 
 
-def _run(given: list[str]) -> int:
+def _run(words: list[str]) -> int:
     try:
-        command, arguments = read_command_line(given)
+        command, arguments = read_command_line(words)
     except SystemExit as shown:  # --help and --version
         return int(shown.code or 0)
     return int(command.run(arguments))

@@ -26,6 +26,9 @@ COMMANDS = {
     "bench": "compare ways of running one search",
     "simulate": "replay a recorded search with any number of workers",
     "optimize": "find a faster function that computes the same",
+    "place": "find how a function runs fastest on all cores of this machine",
+    "cluster": "describe this machine as a cluster, or measure it",
+    "tune": "find the fastest configuration of a kernel",
     "explain": "show a program or an answer on its way to machine code",
     "verify": "say whether two tensor programs compute the same",
     "cuda": "check CUDA kernels for races and the like, or show what they become",
@@ -83,9 +86,9 @@ class Parser(argparse.ArgumentParser):
         arguments, unknown = self.parse_known_args(argv)
         if unknown:
             reader = self.actions.get(getattr(arguments, "action", None) or "", self)
-            first, *others = unknown
+            first, *further = unknown
             first += nearest(first.partition("=")[0], reader.options())
-            reader.error(f"unrecognized arguments: {' '.join([first, *others])}")
+            reader.error(f"unrecognized arguments: {' '.join([first, *further])}")
         return arguments
 
     def error(self, message: str) -> NoReturn:
@@ -173,18 +176,18 @@ def _require_known_first(
     `optimize`, and not that there is no command `quick`.
     """
     words = [word for word in argv if not word.startswith("-") or word == "--"]
-    first, *others = list(argv) or [""]
+    first, *further = list(argv) or [""]
     option = first.partition("=")[0]
     if option.startswith("-") and option != "--" and option not in parser.options() | {"-h"}:
-        for name in others:
+        for name in further:
             if name in choices and option in choices[name].options():
                 parser.error(
                     f"{option} stands before the {'command' if what == 'COMMAND' else 'action'}"
                     f" (did you mean `{parser.prog} {name} {option}`?)"
                 )
     if words and words[0] not in choices:
-        known = ", ".join(choices)
+        names = ", ".join(choices)
         parser.error(
-            f"argument {what}: invalid choice: {words[0]!r} (choose from {known})"
+            f"argument {what}: invalid choice: {words[0]!r} (choose from {names})"
             f"{nearest(words[0], choices)}"
         )

@@ -65,7 +65,8 @@ def fastest(launch: Any, arguments: Sequence[Any], rounds: int) -> Choices:
     first, second = (np.min(half, axis=0) for half in (times[::2], times[1::2]))
     best = int(np.argmin(first + second))
     leads = first[best] < _GAIN * first[0] and second[best] < _GAIN * second[0]
-    return held[best][0] if leads else base
+    winner: Choices = held[best][0] if leads else base
+    return winner
 
 
 def _copied(arguments: Sequence[Any]) -> list[Any]:

@@ -50,17 +50,17 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--svg", metavar="DIR", help="draw the program into a folder")
     add_json(parser)
     parser.add_argument("--file", metavar="PATH", help="where answers are kept")
-    made = parser.add_argument_group("a program")
-    add_shape(made)
-    add_dtype(made)
-    made.add_argument(
+    program_flags = parser.add_argument_group("a program")
+    add_shape(program_flags)
+    add_dtype(program_flags)
+    program_flags.add_argument(
         "--constant",
         action="append",
         default=[],
         metavar="NAME",
         help="an input that is laid out beforehand, by its name; may be repeated",
     )
-    made.add_argument(
+    program_flags.add_argument(
         "--device",
         default="H200",
         metavar="NAME",

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ...superoptimizer.space import RANGES
+from ...superoptimizer import RANGES
 from ..inputs.flags import Flags, add_arg, add_dtype, add_json, add_shape, seed, user_path
 from ..output.streams import UsageError
 from ..parser import Parser
@@ -215,10 +215,10 @@ def _require_fitting(arguments: OptimizeArguments) -> None:
     """Refuses flags of the one way that are given for the other, and puts defaults in."""
     alone = arguments.search_only or arguments.space
     for name, default in _ALONE.items():
-        given = getattr(arguments, name)
-        if given is not None and not alone:
+        value = getattr(arguments, name)
+        if value is not None and not alone:
             raise UsageError(f"{_flag(name)} is for fused kernels: give --search-only too")
-        setattr(arguments, name, default if given is None else given)
+        setattr(arguments, name, default if value is None else value)
     if arguments.resume and arguments.journal is None:
         raise UsageError("--resume needs the journal to resume from: --journal FILE")
     for name, default in _TIMED.items():
@@ -240,12 +240,12 @@ def _limit(group: Flags, flag: str, help: str) -> None:
 
     def within(text: str) -> int:
         try:
-            found = int(text)
+            limit = int(text)
         except ValueError:
-            found = least - 1
-        if not least <= found <= most:
+            limit = least - 1
+        if not least <= limit <= most:
             raise argparse.ArgumentTypeError(f"it is {least} to {most}, not {text}")
-        return found
+        return limit
 
     group.add_argument(flag, type=within, metavar="N", help=f"{help}, {least} to {most}")
 

@@ -51,18 +51,18 @@ def fields_of(cls: type) -> dict[str, ProblemField] | None:
 
 def split(assignments: Sequence[str], flag: str) -> dict[str, str]:
     """Takes `name=value` apart; of two for one name the last one counts."""
-    found = {}
+    values = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals or not name.strip():
             raise UsageError(f"{flag} takes name=value, not {assignment!r}")
-        found[name.strip()] = value
-    return found
+        values[name.strip()] = value
+    return values
 
 
-def values_for(cls: type, given: Mapping[str, str], flag: str) -> dict[str, Any]:
+def values_for(cls: type, texts: Mapping[str, str], flag: str) -> dict[str, Any]:
     """Converts what was given to the types of the class's fields."""
-    if not given:
+    if not texts:
         return {}
     fields = fields_of(cls)
     if fields is None:
@@ -70,13 +70,13 @@ def values_for(cls: type, given: Mapping[str, str], flag: str) -> dict[str, Any]
             f"{flag} needs {cls.__qualname__} to be a dataclass or a msgspec.Struct, whose fields"
             " it sets"
         )
-    for name in given:
+    for name in texts:
         if name not in fields:
             raise UsageError(
                 f"{cls.__qualname__} has no field {name!r}{nearest(name, fields)}; "
                 + listing(fields)
             )
-    return {name: convert(given[name], fields[name], flag) for name in given}
+    return {name: convert(texts[name], fields[name], flag) for name in texts}
 
 
 def listing(fields: Mapping[str, ProblemField]) -> str:

@@ -25,14 +25,14 @@ def user_path(text: str) -> Path | None:
     return Path(text).expanduser() if text else None
 
 
-def add_arg(parser: Flags, more: str = "") -> None:
+def add_arg(parser: Flags, note: str = "") -> None:
     """Adds `--arg`, the type of an argument; `more` ends its help."""
     parser.add_argument(
         "--arg",
         action="append",
         default=[],
         metavar="TYPE",
-        help="the type of a function's next argument, as f32[16,4096]; may be repeated" + more,
+        help="the type of a function's next argument, as f32[16,4096]; may be repeated" + note,
     )
 
 

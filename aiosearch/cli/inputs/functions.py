@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...arguments import nearest
-from ...optimizer.candidates.jax_source import emit, names
+from ...optimizer import emit, names
 from ...tensor import Program, TensorType
 from ..output.streams import UsageError
 from . import programs
@@ -40,45 +40,45 @@ class FunctionTarget:
 
 def target(arguments: argparse.Namespace) -> FunctionTarget:
     """What the command line names; a program is taken as JAX code that computes it."""
-    name, (given, named) = arguments.function, programs.named_types(arguments.arg)
+    name, (positional, named) = arguments.function, programs.named_types(arguments.arg)
     if programs.is_function(name):
         programs.require_no_dtype(name, arguments.dtype)
         function = programs.function(name)
-        given, named = bound(name, function, given, named)
-        places = _places(arguments.constant, function, len(given))
-        return FunctionTarget(name, function, given, places, named)
+        positional, named = bound(name, function, positional, named)
+        places = _places(arguments.constant, function, len(positional))
+        return FunctionTarget(name, function, positional, places, named)
     program = programs.typed_program(name, programs.sizes(arguments.shape), arguments.dtype)
-    if given or named:
+    if positional or named:
         raise UsageError(f"--arg is for functions; {name} is a program, whose sizes --shape sets")
     function, types = _function(program), [term.type for term in program.inputs]
     return FunctionTarget(name, function, types, _places(arguments.constant, function, len(types)))
 
 
-def source_files(wanted: FunctionTarget) -> list[Path]:
+def source_files(target: FunctionTarget) -> list[Path]:
     """Where what a target names is written, as far as that is known."""
-    function = inspect.unwrap(wanted.function)
+    function = inspect.unwrap(target.function)
     while isinstance(function, functools.partial):
         function = inspect.unwrap(function.func)
     module = sys.modules.get(getattr(function, "__module__", None) or "")
-    named = wanted.name if is_file(wanted.name) else wanted.name.rpartition(":")[0]
-    told = [named, getattr(module, "__file__", None)]
+    named = target.name if is_file(target.name) else target.name.rpartition(":")[0]
+    paths = [named, getattr(module, "__file__", None)]
     with suppress(TypeError):  # it is no function of Python's
-        told.append(inspect.getsourcefile(function))
-    return [Path(one) for one in told if one]
+        paths.append(inspect.getsourcefile(function))
+    return [Path(path) for path in paths if path]
 
 
-def _places(wanted: Sequence[str], function: Callable[..., Any], count: int) -> tuple[int, ...]:
+def _places(arguments: Sequence[str], function: Callable[..., Any], count: int) -> tuple[int, ...]:
     """The places of arguments that are called by name or place."""
     try:
         names = list(inspect.signature(function).parameters)[:count]
     except ValueError:
         names = []
     places = {name: at for at, name in enumerate(names)} | {str(at): at for at in range(count)}
-    for one in wanted:
-        if one not in places:
-            known = f"there are {', '.join(names)}" if names else f"it takes {count}"
-            raise UsageError(f"--constant {one}: no such argument; {known}")
-    return tuple(sorted({places[one] for one in wanted}))
+    for argument in arguments:
+        if argument not in places:
+            choices = f"there are {', '.join(names)}" if names else f"it takes {count}"
+            raise UsageError(f"--constant {argument}: no such argument; {choices}")
+    return tuple(sorted({places[argument] for argument in arguments}))
 
 
 def _function(program: Program) -> Callable[..., Any]:
@@ -92,7 +92,7 @@ def _function(program: Program) -> Callable[..., Any]:
 def bound(
     name: str,
     function: Callable[..., Any],
-    given: list[TensorType],
+    positional: list[TensorType],
     named: dict[str, TensorType],
 ) -> tuple[list[TensorType], dict[str, TensorType]]:
     """The types as the function takes them: by name only what has to be.
@@ -102,21 +102,23 @@ def bound(
     try:
         signature = inspect.signature(function)
         _require_known(name, signature.parameters, named)
-        call = signature.bind(*given, **named)
+        call = signature.bind(*positional, **named)
     except TypeError as error:
-        told = f"{error}; give the type of each, as --arg f32[16,4096] or --arg name=f32[16,4096]"
-        raise UsageError(f"{name}: {told}") from None
+        message = (
+            f"{error}; give the type of each, as --arg f32[16,4096] or --arg name=f32[16,4096]"
+        )
+        raise UsageError(f"{name}: {message}") from None
     except ValueError:  # some callables tell nothing of their arguments
-        return given, named
+        return positional, named
     return list(call.args), call.kwargs
 
 
 def _require_known(
     name: str, parameters: Mapping[str, inspect.Parameter], named: Iterable[str]
 ) -> None:
-    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
-    for one in named:
-        if one not in parameters:
-            close = nearest(one, parameters)
-            raise UsageError(f"--arg {one}=...: {name} takes no argument of that name{close}")
+    for parameter in named:
+        if parameter not in parameters:
+            close = nearest(parameter, parameters)
+            raise UsageError(f"--arg {parameter}=...: {name} takes no argument of that name{close}")

@@ -42,16 +42,16 @@ def load(where: str) -> ModuleType:
 
 
 def attribute(module: ModuleType, name: str, offer: Offer | None = None) -> Any:
-    found: Any = module
+    value: Any = module
     for part in name.split("."):
         try:
-            found = getattr(found, part)
+            value = getattr(value, part)
         except AttributeError:
             close = nearest(name, vars(module))
             raise UsageError(
                 f"{module.__name__} has no {name!r}{close}; {(offer or _offer)(module)}"
             ) from None
-    return found
+    return value
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -96,8 +96,10 @@ def _look_in(folder: str) -> None:
     if folder in sys.path:
         return
     standard = os.path.dirname(os.__file__)
-    own = [at for at, path in enumerate(sys.path) if path in (standard, f"{standard}/lib-dynload")]
-    sys.path.insert(max(own, default=-1) + 1, folder)
+    standard_places = [
+        at for at, path in enumerate(sys.path) if path in (standard, f"{standard}/lib-dynload")
+    ]
+    sys.path.insert(max(standard_places, default=-1) + 1, folder)
 
 
 def _failed(name: str, error: BaseException) -> UsageError:
@@ -110,7 +112,7 @@ def _missing(name: str, missing: str) -> str:
     here = os.getcwd()
     parent, _, last = missing.rpartition(".")
     paths = getattr(sys.modules.get(parent), "__path__", []) if parent else [here]
-    names = [found.name for found in pkgutil.iter_modules(paths)]
+    names = [module.name for module in pkgutil.iter_modules(paths)]
     where = f"the package {parent}" if parent else f"{here} or among the installed ones"
     return f"there is no module {last!r} in {where}{nearest(last, names)}"
 
@@ -118,8 +120,8 @@ def _missing(name: str, missing: str) -> str:
 def _incomplete(target: str) -> str:
     """Says what a target without a name or a module lacks."""
     name = target.strip(":")
-    known = _is_dotted_name(name) and importlib.util.find_spec(name.partition(".")[0])
-    if known or name.endswith(".py"):
+    spec = _is_dotted_name(name) and importlib.util.find_spec(name.partition(".")[0])
+    if spec or name.endswith(".py"):
         return f"{target!r} does not say which problem of the module; {_offer(load(name))}"
     return f"{target!r} does not name a problem; write module:Problem or path/to/file.py:Problem"
 
@@ -137,12 +139,12 @@ def _offer(module: ModuleType) -> str:
 
 def functions(module: ModuleType) -> str:
     """What an error says of the functions that a module defines."""
-    own = [
+    defined = [
         f"{module.__name__}:{name}"
         for name, value in vars(module).items()
         if callable(value) and getattr(value, "__module__", None) == module.__name__
     ]
-    return f"it has {', '.join(own)}" if own else "no function is defined in it"
+    return f"it has {', '.join(defined)}" if defined else "no function is defined in it"
 
 
 def _is_problem(value: Any) -> bool:

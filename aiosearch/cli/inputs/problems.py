@@ -18,16 +18,16 @@ from .fields import fields_of, listing, values_for
 from .settings import Chosen
 
 
-def build(target: str, given: Mapping[str, str], seed: int | None) -> Any:
+def build(target: str, texts: Mapping[str, str], seed: int | None) -> Any:
     """Makes the problem that `target` names: a class, an instance, or a function that gives one.
 
     `given` sets fields; `seed` too, where the problem has such a field and `given` does not.
     """
-    found = objects.find(target)
-    if isinstance(found, type):
-        return _construct(found, _all_values(found, given, seed))
-    problem = _call(target, found) if _is_factory(found) else found
-    changes = _all_values(type(problem), given, seed)
+    factory = objects.find(target)
+    if isinstance(factory, type):
+        return _construct(factory, _all_values(factory, texts, seed))
+    problem = _call(target, factory) if _is_factory(factory) else factory
+    changes = _all_values(type(problem), texts, seed)
     return _replace(problem, changes) if changes else problem
 
 
@@ -49,9 +49,9 @@ def unshared(problem: Any) -> str:
     return f"{kind.__qualname__} has no entry point {GROUP}, and others run no other problem"
 
 
-def _all_values(cls: type, given: Mapping[str, str], seed: int | None) -> dict[str, Any]:
-    values = values_for(cls, given, "--set")
-    if seed is not None and "seed" not in given and "seed" in (fields_of(cls) or {}):
+def _all_values(cls: type, texts: Mapping[str, str], seed: int | None) -> dict[str, Any]:
+    values = values_for(cls, texts, "--set")
+    if seed is not None and "seed" not in texts and "seed" in (fields_of(cls) or {}):
         values |= values_for(cls, {"seed": str(seed)}, "--seed")
     return values
 
@@ -81,8 +81,8 @@ def _replace(problem: Any, changes: Mapping[str, Any]) -> Any:
         raise _refused(repr(problem), error) from error
 
 
-def _is_factory(found: Any) -> bool:
-    return callable(found) and not all(hasattr(found, method) for method in objects.METHODS)
+def _is_factory(candidate: Any) -> bool:
+    return callable(candidate) and not all(hasattr(candidate, method) for method in objects.METHODS)
 
 
 def _call(target: str, factory: Any) -> Any:

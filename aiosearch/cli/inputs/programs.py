@@ -43,27 +43,27 @@ class ProgramPair:
     """The last inputs: arrays that functions closed over."""
 
 
-def sizes(given: Sequence[str]) -> dict[str, int]:
+def sizes(flags: Sequence[str]) -> dict[str, int]:
     """What `--shape NAME=N` says, once for each."""
-    found = {}
-    for name, text in split(given, "--shape").items():
+    sizes_by_name = {}
+    for name, text in split(flags, "--shape").items():
         if not text.isdecimal():
             raise UsageError(f"--shape {name}={text}: a size is a whole number")
         _require_size(int(text), f"--shape {name}={text}")
-        found[name] = int(text)
-    return found
+        sizes_by_name[name] = int(text)
+    return sizes_by_name
 
 
-def types(given: Sequence[str]) -> list[TensorType]:
+def types(texts: Sequence[str]) -> list[TensorType]:
     """What `--arg f32[16,4096]` says, once for each."""
-    return [_type(text, text) for text in given]
+    return [_type(text, text) for text in texts]
 
 
-def named_types(given: Sequence[str]) -> tuple[list[TensorType], dict[str, TensorType]]:
+def named_types(texts: Sequence[str]) -> tuple[list[TensorType], dict[str, TensorType]]:
     """The same, and what `--arg NAME=f32[16,4096]` says of arguments that are given by name."""
-    placed = types([text for text in given if "=" not in text])
+    placed = types([text for text in texts if "=" not in text])
     named: dict[str, TensorType] = {}
-    for text in given:
+    for text in texts:
         name, equals, type_ = text.partition("=")
         if name in named:
             raise UsageError(f"--arg gives {name} twice")
@@ -72,11 +72,11 @@ def named_types(given: Sequence[str]) -> tuple[list[TensorType], dict[str, Tenso
     return placed, named
 
 
-def find(target: str, given: Mapping[str, int]) -> Program | Builtin:
+def find(target: str, sizes_by_name: Mapping[str, int]) -> Program | Builtin:
     """A program of a file, or a built-in one, at the given sizes if there are any."""
     builtin = BUILTINS.get(target)
     if builtin is not None:
-        return builtin.program(DType.F16, **given) if given else builtin
+        return builtin.program(DType.F16, **sizes_by_name) if sizes_by_name else builtin
     path = Path(target)
     if not is_file(path):
         raise UsageError(
@@ -86,21 +86,21 @@ def find(target: str, given: Mapping[str, int]) -> Program | Builtin:
     return _read(path)
 
 
-def find_program(target: str, given: Mapping[str, int]) -> Program:
+def find_program(target: str, sizes_by_name: Mapping[str, int]) -> Program:
     """The same, a built-in program at its own sizes where none are given."""
-    found = find(target, given)
-    return found.program() if isinstance(found, Builtin) else found
+    program = find(target, sizes_by_name)
+    return program.program() if isinstance(program, Builtin) else program
 
 
-def typed_program(target: str, given: Mapping[str, int], dtype: str | None) -> Program:
+def typed_program(target: str, sizes_by_name: Mapping[str, int], dtype: str | None) -> Program:
     """The same, a built-in program of this element type."""
     if target not in BUILTINS:
-        found = find_program(target, given)
+        program = find_program(target, sizes_by_name)
         require_no_dtype(target, dtype)
-        return found
+        return program
     if dtype is not None and dtype not in _FLOATING:
         raise UsageError(f"--dtype {dtype}: there are {', '.join(_FLOATING)}")
-    return BUILTINS[target].program(dtype or USUAL, **given)
+    return BUILTINS[target].program(dtype or USUAL, **sizes_by_name)
 
 
 def require_no_dtype(target: str, dtype: str | None) -> None:
@@ -115,51 +115,51 @@ def read_function(target: str, arguments: Sequence[TensorType]) -> Program:
 
 
 def program_pair(
-    one: str,
-    two: str,
-    given: Mapping[str, int],
+    name_a: str,
+    name_b: str,
+    sizes_by_name: Mapping[str, int],
     arguments: Sequence[TensorType],
     dtype: str | None = None,
 ) -> ProgramPair:
     """Two programs; a function without arguments given takes those of the other program."""
-    targets = (one, two)
-    programs, arguments = _programs(targets, given, arguments, dtype)
+    targets = (name_a, name_b)
+    programs, arguments = _programs(targets, sizes_by_name, arguments, dtype)
     functions = [name for name in dict.fromkeys(targets) if name not in programs]
     captured = {name: _capture(name, arguments) for name in functions}
     held = {
         term.parameter("name"): term
-        for found in captured.values()
-        for term in found.program.inputs
-        if term.parameter("name") in found.constants
+        for capture in captured.values()
+        for term in capture.program.inputs
+        if term.parameter("name") in capture.constants
     }
-    programs |= {name: found.program for name, found in captured.items()}
+    programs |= {name: capture.program for name, capture in captured.items()}
     first, second = (_with_held(programs[name], held) for name in targets)
     return ProgramPair(first, second, tuple(held))
 
 
 def runnable(
-    one: str,
-    two: str,
-    given: Mapping[str, int],
+    first: str,
+    second: str,
+    sizes_by_name: Mapping[str, int],
     arguments: Sequence[TensorType],
     dtype: str | None = None,
 ) -> tuple[Runs, Runs]:
     """The same, functions to be run and not read; raises RunError where that fails."""
     from ...capture import JaxFunction
 
-    programs, arguments = _programs((one, two), given, arguments, dtype)
+    programs, arguments = _programs((first, second), sizes_by_name, arguments, dtype)
 
-    def made(name: str) -> Runs:
+    def runnable_of(name: str) -> Runs:
         if name in programs:
             return programs[name]
         return JaxFunction(function(name), arguments, name)
 
-    return made(one), made(two)
+    return runnable_of(first), runnable_of(second)
 
 
 def _programs(
     targets: tuple[str, str],
-    given: Mapping[str, int],
+    sizes_by_name: Mapping[str, int],
     arguments: Sequence[TensorType],
     dtype: str | None,
 ) -> tuple[dict[str, Program], Sequence[TensorType]]:
@@ -167,9 +167,9 @@ def _programs(
     if BUILTINS.keys().isdisjoint(targets):
         require_no_dtype(" and ".join(targets), dtype)
     programs = {
-        name: typed_program(name, given, dtype)
+        name: typed_program(name, sizes_by_name, dtype)
         if dtype is not None and name in BUILTINS
-        else find_program(name, given)
+        else find_program(name, sizes_by_name)
         for name in targets
         if not is_function(name)
     }
@@ -180,8 +180,8 @@ def _programs(
     if not programs:
         names = " and ".join(targets)
         raise UsageError(f"{names} need the types of their arguments: --arg f32[16,4096]")
-    (known,) = programs.values()
-    return programs, [term.type for term in known.inputs]
+    (single,) = programs.values()
+    return programs, [term.type for term in single.inputs]
 
 
 def _check_labels(name: str, program: Program) -> None:
@@ -193,8 +193,8 @@ def _check_labels(name: str, program: Program) -> None:
 
 
 def _with_held(program: Program, held: Mapping[str, Term]) -> Program:
-    own = [term for term in program.inputs if term not in held.values()]
-    return Program(program.name, (*own, *held.values()), program.outputs)
+    arguments = [term for term in program.inputs if term not in held.values()]
+    return Program(program.name, (*arguments, *held.values()), program.outputs)
 
 
 def is_function(target: str) -> bool:
@@ -207,10 +207,10 @@ def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
     from ...capture.running import placeholders, precision
     from ...capture.user_frames import user_frame
 
-    found = function(target)
+    traced = function(target)
     try:
         with precision(arguments):
-            return capture(found, *placeholders(arguments))
+            return capture(traced, *placeholders(arguments))
     except TensorError:
         raise
     except Exception as error:
@@ -223,22 +223,22 @@ def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
 
 def function(target: str) -> Callable[..., Any]:
     """The function that a target names; raises UsageError."""
-    found = objects.find(target, objects.functions)
-    if not callable(found):
+    value = objects.find(target, objects.functions)
+    if not callable(value):
         raise UsageError(f"{target} is no function")
-    return found  # type: ignore[no-any-return]
+    return value  # type: ignore[no-any-return]
 
 
-def _type(given: str, text: str) -> TensorType:
+def _type(flag: str, text: str) -> TensorType:
     """The type in a text, which is a part of what was given."""
-    found = _ARGUMENT.fullmatch(text.strip())
-    if found is None or found[1] not in _TYPES:
-        known = ", ".join(dict.fromkeys(_TYPES.values()))
-        raise UsageError(f"--arg {given}: write it as f32[16,4096], of {known}")
-    shape = tuple(int(size) for size in found[2].split(",")) if found[2] else ()
+    match = _ARGUMENT.fullmatch(text.strip())
+    if match is None or match[1] not in _TYPES:
+        dtypes = ", ".join(dict.fromkeys(_TYPES.values()))
+        raise UsageError(f"--arg {flag}: write it as f32[16,4096], of {dtypes}")
+    shape = tuple(int(size) for size in match[2].split(",")) if match[2] else ()
     for size in shape:
-        _require_size(size, f"--arg {given}")
-    return TensorType(_TYPES[found[1]], shape)
+        _require_size(size, f"--arg {flag}")
+    return TensorType(_TYPES[match[1]], shape)
 
 
 def _require_size(size: int, where: str) -> None:

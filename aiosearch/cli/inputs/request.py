@@ -53,10 +53,10 @@ def make_request(arguments: argparse.Namespace) -> Request:
     journal = Path(arguments.journal) if arguments.journal else None
     if arguments.resume and journal is None:
         raise UsageError("--resume needs the journal to resume from: --journal FILE")
-    given = split(arguments.set, "--set")
+    texts = split(arguments.set, "--set")
     if arguments.problem is not None:
         settings = chosen_settings(arguments)
-        problem = build(arguments.problem, given, settings["seed"].value)
+        problem = build(arguments.problem, texts, settings["seed"].value)
     else:
         problem, past = from_journal(_resumed(arguments, journal))
         settings = chosen_settings(arguments, past)
@@ -75,13 +75,13 @@ def _listener(arguments: argparse.Namespace, strategy: str) -> Listener | None:
         raise UsageError("--listen takes an address, HOST:PORT, not an empty one")
     from ...remote.transports import find_transport, has_transport  # for searches that spread
 
-    own = has_transport(strategy)
-    if arguments.listen is None and not own:
+    transport = has_transport(strategy)
+    if arguments.listen is None and not transport:
         if arguments.token_file is not None:
             raise UsageError("--token-file is for machines that join: --listen HOST:PORT")
         return None
     token = Path(arguments.token_file).expanduser() if arguments.token_file else None
-    return find_transport(strategy if own else "sockets").listener(arguments.listen, token)
+    return find_transport(strategy if transport else "sockets").listener(arguments.listen, token)
 
 
 def _resumed(arguments: argparse.Namespace, journal: Path | None) -> Path:

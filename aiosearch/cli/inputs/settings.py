@@ -140,8 +140,8 @@ def settle(flags: Mapping[str, Any], journal: Mapping[str, Chosen] = {}) -> dict
     chosen.update(from_pyproject(Path.cwd()))
     chosen.update(from_environment(os.environ))
     chosen.update(journal)
-    for name, given in flags.items():
-        chosen[name] = _read(BY_NAME[name], given, f"--{name}")
+    for name, text in flags.items():
+        chosen[name] = _read(BY_NAME[name], text, f"--{name}")
     return chosen
 
 

@@ -46,9 +46,9 @@ def switches_of(arguments: argparse.Namespace) -> Switches:
 
 
 def _chosen(name: str, text: str, values: Sequence[ValueT]) -> tuple[ValueT, ...]:
-    known: dict[str, ValueT] = {str(value): value for value in values}
+    by_text: dict[str, ValueT] = {str(value): value for value in values}
     chosen = [part.strip() for part in text.split(",") if part.strip()]
     for value in chosen or [text]:
-        if value not in known:
-            raise UsageError(f"--{name} is {' or '.join(known)}, or both, not {value!r}")
-    return tuple(dict.fromkeys(known[value] for value in chosen))
+        if value not in by_text:
+            raise UsageError(f"--{name} is {' or '.join(by_text)}, or both, not {value!r}")
+    return tuple(dict.fromkeys(by_text[value] for value in chosen))

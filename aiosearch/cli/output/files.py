@@ -31,13 +31,13 @@ def require_place(path: str | None) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
-def require_other(flag: str, path: str | None, taken: Mapping[Path, str]) -> None:
+def require_other(flag: str, path: str | None, uses: Mapping[Path, str]) -> None:
     """Refuses to write over these files, whatever links lead there; each comes with what it is."""
     if path is None:
         return
     place = Path(path).expanduser()
-    for one, what in taken.items():
-        if os.path.exists(place) and os.path.exists(one) and place.samefile(one):
+    for used, what in uses.items():
+        if os.path.exists(place) and os.path.exists(used) and place.samefile(used):
             raise UsageError(f"{flag} {path} would write over {what}; name another file")
 
 
@@ -59,19 +59,21 @@ def _replaced(place: Path, content: bytes) -> bool:
     return True
 
 
-def write(path: str | None, made: Callable[[], str]) -> None:
+def write(path: str | None, text: Callable[[], str]) -> None:
     """Writes what is made only where it is wanted; a file is there whole, or as it was.
 
     What is no file, or lies where none can be put in its place, is written as it stands.
     """
     if path is None:
         return
-    place, content = Path(path).expanduser(), made().encode()
+    place, content = Path(path).expanduser(), text().encode()
     try:
         is_file = place.is_file() or not place.exists()
-        own = place.resolve()
+        destination = place.resolve()
         plain = is_file and not any(map(place.absolute().is_relative_to, _STANDING))
-        if not (plain and os.access(own.parent, os.W_OK) and _replaced(own, content)):
+        if not (
+            plain and os.access(destination.parent, os.W_OK) and _replaced(destination, content)
+        ):
             place.write_bytes(content)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None

@@ -51,9 +51,9 @@ class JsonLines:
     def _write_all(self) -> None:
         try:
             while (line := self._lines.get()) is not None:
-                rest = memoryview(line)
-                while rest and not self._over:
-                    rest = rest[os.write(self._fd, rest) :]
+                unwritten = memoryview(line)
+                while unwritten and not self._over:
+                    unwritten = unwritten[os.write(self._fd, unwritten) :]
         except OSError as error:
             self.error = error
             self._post(self._closed)

@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 def workload(arguments: BenchArguments) -> Any:
     """The problem: one of the ladder by its name, or any other as for `aiosearch search`."""
-    name, given = arguments.workload, split(arguments.set, "--set")
+    name, texts = arguments.workload, split(arguments.set, "--set")
     ladder: dict[str, Any] = {name: tree.problem for name, tree in TREES.items()}
     ladder |= {name: rung.problem for name, rung in RUNGS.items()}
     if name not in ladder:
         if ":" not in name:
             raise UsageError(f"no workload {name!r}: there are {', '.join(ladder)}")
-        return build(name, given, None)
-    if given:
+        return build(name, texts, None)
+    if texts:
         raise UsageError(f"--set changes a problem, and {name} of the ladder stays as it is")
     return ladder[name]
 
@@ -141,12 +141,12 @@ def run(arguments: BenchArguments) -> int:
     arms = arms_of(arguments, problem)
     with reserved_stdout(), asyncio.Runner(loop_factory=fastest_loop()) as runner:
         contest, interrupted = runner.run(_compared(problem, arms, arguments))
-    found = rows(problem, arms, contest.outcomes, contest.failures)
-    _give(found, arguments, problem)
+    arm_rows = rows(problem, arms, contest.outcomes, contest.failures)
+    _give(arm_rows, arguments, problem)
     if interrupted:
         tell("interrupted; these are the runs that were whole")
         return Exit.INTERRUPTED
-    wrong = [row for row in found if row.wrong]
+    wrong = [row for row in arm_rows if row.wrong]
     for row in wrong:
         complain(f"{row.arm}: {row.trouble}")
     return Exit.FAILED if wrong else Exit.FINE
@@ -194,20 +194,20 @@ def _ended(outcome: TrialOutcome) -> str:
     return f"round {outcome.round + 1}  {much:>8}  {outcome.arm}"
 
 
-def _give(found: list[ArmRow], arguments: BenchArguments, problem: Any) -> None:
+def _give(arm_rows: list[ArmRow], arguments: BenchArguments, problem: Any) -> None:
     title = f"{short(problem, 70)}, {arguments.repeat} rounds"
-    write(arguments.csv, lambda: to_csv(found))
-    write(arguments.plot, lambda: plot(found, title))
+    write(arguments.csv, lambda: to_csv(arm_rows))
+    write(arguments.plot, lambda: plot(arm_rows, title))
     if arguments.json:
         give_json(
             {
                 "workload": repr(problem),
                 "rounds": arguments.repeat,
-                "arms": [facts(row) for row in found],
+                "arms": [facts(row) for row in arm_rows],
             }
         )
         return
-    give(_table(found))
+    give(_table(arm_rows))
     if arguments.repeat == 1 and not arguments.quiet:
         tell("one round has no interval; --repeat 5 would give one")
 
@@ -218,8 +218,8 @@ HEAD = (
 )  # fmt: skip
 
 
-def _table(found: list[ArmRow]) -> str:
-    lines = [HEAD, *(_line(row) for row in found)]
+def _table(arm_rows: list[ArmRow]) -> str:
+    lines = [HEAD, *(_line(row) for row in arm_rows)]
     return table(lines, right=frozenset(range(1, len(HEAD))))
 
 
@@ -243,12 +243,12 @@ def _line(row: ArmRow) -> tuple[str, ...]:
     )
 
 
-def _or_nothing(value: float | None, told: Callable[[float], str]) -> str:
-    return "" if value is None else told(value)
+def _or_nothing(value: float | None, text_of: Callable[[float], str]) -> str:
+    return "" if value is None else text_of(value)
 
 
-def _with_ends(found: Interval, form: str, unit: str = "") -> str:
-    told = form.format(found.mean) + unit
-    if found.low is None or found.high is None:
-        return told
-    return f"{told} ({form.format(found.low)} to {form.format(found.high)})"
+def _with_ends(interval: Interval, form: str, unit: str = "") -> str:
+    text = form.format(interval.mean) + unit
+    if interval.low is None or interval.high is None:
+        return text
+    return f"{text} ({form.format(interval.low)} to {form.format(interval.high)})"

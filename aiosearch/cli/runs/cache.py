@@ -27,9 +27,9 @@ def run(arguments: CacheArguments) -> int:
     return Exit.FINE
 
 
-def cache_path(given: str | None = None) -> Path | None:
+def cache_path(path: str | None = None) -> Path | None:
     """Gives the file that the settings, or `given`, name; None where they turn the cache off."""
-    chosen = settle({} if given is None else {"cache": given})["cache"].value
+    chosen = settle({} if path is None else {"cache": path})["cache"].value
     return default_cache_path() if chosen == "default" else chosen
 
 

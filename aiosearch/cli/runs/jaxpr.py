@@ -20,14 +20,16 @@ def jaxpr(source: str, name: str, types: Sequence[str]) -> str:
     module: dict[str, Any] = {"__name__": name}
     exec(compile(source, f"<{name}>", "exec"), module)
     specs = list(map(_spec, types))
-    with jax.enable_x64(any("64" in one for one in types)):
+    with jax.enable_x64(any("64" in type_text for type_text in types)):
         run = module.get(f"{name}_packed")
         if run is None:
             return str(jax.make_jaxpr(module[name])(*specs))
         pack, names = module[f"{name}_pack"], _parameters(module[name])
-        given = dict(zip(names, specs, strict=True))
-        packed = jax.eval_shape(pack, *(given.pop(one) for one in _parameters(pack)))
-        return str(jax.make_jaxpr(run)(*given.values(), *packed))
+        arguments = dict(zip(names, specs, strict=True))
+        packed = jax.eval_shape(
+            pack, *(arguments.pop(type_text) for type_text in _parameters(pack))
+        )
+        return str(jax.make_jaxpr(run)(*arguments.values(), *packed))
 
 
 def _parameters(function: Any) -> list[str]:
@@ -35,8 +37,8 @@ def _parameters(function: Any) -> list[str]:
 
 
 def _spec(text: str) -> Any:
-    found = _TYPE.match(text)
-    if found is None:
+    match = _TYPE.match(text)
+    if match is None:
         raise ValueError(f"{text!r} is no type")
-    shape = tuple(int(size) for size in found[2].split(",") if size.strip())
-    return jax.ShapeDtypeStruct(shape, found[1])  # type: ignore[no-untyped-call]  # jax's
+    shape = tuple(int(size) for size in match[2].split(",") if size.strip())
+    return jax.ShapeDtypeStruct(shape, match[1])  # type: ignore[no-untyped-call]  # jax's

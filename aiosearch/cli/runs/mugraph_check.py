@@ -54,21 +54,25 @@ class ProgramJudge:
     strict: bool
     floats: bool
 
-    def __call__(self, one: Program, two: Program, floats: bool = True) -> Judgement:
+    def __call__(self, original: Program, candidate: Program, floats: bool = True) -> Judgement:
         from ...equivalence import verify
 
         verdict = verify(
-            one, two, seed=self.seed, strict=self.strict, floats=self.floats and floats
+            original, candidate, seed=self.seed, strict=self.strict, floats=self.floats and floats
         )
         return _outcome(verdict)
 
     def running(
-        self, one: Runnable | Program, two: Runnable | Program, because: str, **facts: Any
+        self,
+        original: Runnable | Program,
+        candidate: Runnable | Program,
+        because: str,
+        **facts: Any,
     ) -> Judgement:
         """What floats alone say of functions that cannot be compared otherwise."""
         from ...equivalence import verify_functions
 
-        verdict = verify_functions(one, two, because, seed=self.seed, strict=self.strict)
+        verdict = verify_functions(original, candidate, because, seed=self.seed, strict=self.strict)
         return _outcome(verdict, **facts)
 
 
@@ -116,8 +120,8 @@ def compare(file: str, program: str, arguments: VerifyArguments, judge: ProgramJ
             give(f"graph {number:<3}  {headline}")
             for line in () if judged.outcome.accepted else evidence:
                 give(f"         {line}")
-    told = ", ".join(f"{counts[status]} {status}" for status in RANKS if counts[status])
-    tell(f"{told or 'nothing to judge'}, in {time.perf_counter() - started:.1f} s")
+    tally = ", ".join(f"{counts[status]} {status}" for status in RANKS if counts[status])
+    tell(f"{tally or 'nothing to judge'}, in {time.perf_counter() - started:.1f} s")
     return Exit.FAILED if counts["refuted"] + counts["cannot judge"] else Exit.FINE
 
 
@@ -165,8 +169,8 @@ class _MugraphChecks:
 
     def _orders(self, graph: MirageGraph) -> list[InputPairing]:
         """The orders that its inputs can have, what others of the file have first."""
-        found = islice(pairs(graph, self._reference), MOST_ORDERS)
-        return sorted(found, key=lambda pair: -self._votes[pair.order])
+        orders = islice(pairs(graph, self._reference), MOST_ORDERS)
+        return sorted(orders, key=lambda pair: -self._votes[pair.order])
 
     def _best(self, graph: MirageGraph) -> _JudgedMugraph:
         """The outcome in the file's order, or the best one of all orders if none is known."""
@@ -177,8 +181,8 @@ class _MugraphChecks:
             return _JudgedMugraph(not_judged(f"its inputs {shapes} are not those of {name}"), {})
         if self._votes[orders[0].order] or len(orders) == 1:
             return self._in_order(orders[0], floats=True)
-        found = [self._in_order(pair, floats=False) for pair in orders]
-        return min(found, key=lambda judged: judged.outcome.rank)
+        judgements = [self._in_order(pair, floats=False) for pair in orders]
+        return min(judgements, key=lambda judged: judged.outcome.rank)
 
     def _in_order(self, pair: InputPairing, floats: bool) -> _JudgedMugraph:
         names = [term.parameter("name") for term in pair.reference.inputs]

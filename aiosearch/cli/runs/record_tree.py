@@ -46,12 +46,12 @@ def run(file: str, arguments: SearchArguments) -> int:
 
 
 def _record(request: Request, path: Path, interrupts: list[int], quiet: bool) -> Footer:
-    told = time.monotonic()
+    told_at = time.monotonic()
 
     def pulse(nodes: int) -> bool:
-        nonlocal told
-        if not quiet and time.monotonic() > told + TELL_SECONDS:
-            told = time.monotonic()
+        nonlocal told_at
+        if not quiet and time.monotonic() > told_at + TELL_SECONDS:
+            told_at = time.monotonic()
             tell(f"{count(nodes)} nodes")
         return not interrupts
 
@@ -70,17 +70,17 @@ def _record(request: Request, path: Path, interrupts: list[int], quiet: bool) ->
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
     """Gathers the first signal; the second one breaks off, and leaves no file."""
-    found: list[int] = []
+    received: list[int] = []
 
     def arrived(number: int, frame: FrameType | None) -> None:
-        found.append(number)
-        if len(found) > 1:
+        received.append(number)
+        if len(received) > 1:
             raise KeyboardInterrupt
 
     signals = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, arrived) for number in signals}
     try:
-        yield found
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -89,7 +89,7 @@ def _interrupts() -> Iterator[list[int]]:
 def _summary(footer: Footer, path: Path) -> str:
     whole = "the whole tree" if footer.complete else "stopped before the end"
     bytes_each = path.stat().st_size / max(footer.nodes, 1)
-    told = f"{path}: {whole}, {of(footer.nodes, 'node')} of {duration(footer.seconds)}"
+    text = f"{path}: {whole}, {of(footer.nodes, 'node')} of {duration(footer.seconds)}"
     if footer.questions:
-        told += f", {of(footer.questions, 'check')} of {duration(footer.check_seconds)}"
-    return f"{told}; {size(path.stat().st_size)}, {bytes_each:.1f} bytes a node"
+        text += f", {of(footer.questions, 'check')} of {duration(footer.check_seconds)}"
+    return f"{text}; {size(path.stat().st_size)}, {bytes_each:.1f} bytes a node"

@@ -11,9 +11,7 @@ import msgspec
 
 from ...arguments import nearest
 from ...database import DamagedError, ForeignError, UnavailableError, is_there, require_ours
-from ...optimizer.outcomes.answer import Answer
-from ...optimizer.outcomes.report import CALLED, WHOLE
-from ...optimizer.outcomes.results import FORMAT, AnswerFile, default_results_path, export
+from ...optimizer import CALLED, FORMAT, WHOLE, Answer, AnswerFile, default_results_path, export
 from ..output.streams import Exit, UsageError, give, give_json, tell
 from ..output.table import table
 from ..output.units import of
@@ -61,7 +59,7 @@ def _list(path: Path, arguments: ResultsArguments) -> None:
 def _explained(answers: Sequence[Answer]) -> list[str]:
     """What rows stand for that are no programs; nothing where there are none."""
     names = [name for answer in answers for name in answer.names]
-    return [f"{end.strip()}: {told}" for end, told in _ENDS.items() if _ends(names, end)]
+    return [f"{end.strip()}: {meaning}" for end, meaning in _ENDS.items() if _ends(names, end)]
 
 
 def _ends(names: Sequence[str], end: str) -> bool:
@@ -86,7 +84,7 @@ def _export(path: Path, arguments: ResultsArguments) -> None:
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from None
     if arguments.json:
-        give_json({"paths": [str(each) for each in paths]})
+        give_json({"paths": [str(path) for path in paths]})
     else:
         give(f"wrote {of(len(paths), 'answer')} to {folder}")
 
@@ -118,10 +116,10 @@ def answers_in(path: Path) -> list[Answer]:
 
 def _all(path: Path, file: AnswerFile | None) -> list[Answer]:
     """Those that can be read; how many cannot is told."""
-    found, damaged = file.intact() if file is not None else ([], 0)
+    answers, damaged = file.intact() if file is not None else ([], 0)
     if damaged:
         tell(f"{path} is damaged, and {of(damaged, 'answer')} left out that cannot be read")
-    return found
+    return answers
 
 
 def require_store(path: Path | None) -> None:
@@ -161,16 +159,16 @@ def _answers_named(answers: Sequence[Answer], names: Sequence[str]) -> list[Answ
 
 def answer_named(answers: Sequence[Answer], name: str) -> Answer:
     """The answer of this name, or whose id begins so; raises UsageError."""
-    found = [answer for answer in answers if name in answer.names or answer.id.startswith(name)]
-    if len(found) > 1:
+    matching = [answer for answer in answers if name in answer.names or answer.id.startswith(name)]
+    if len(matching) > 1:
         digits = digits_of(answers)
-        ids = ", ".join(distinguished(one, digits) for one in found[:SHOWN])
-        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        raise UsageError(f"{name!r} may be any of {ids}{more}; name one by its id")
-    if not found:
+        ids = ", ".join(distinguished(answer, digits) for answer in matching[:SHOWN])
+        further = f" and {len(matching) - SHOWN} more" if len(matching) > SHOWN else ""
+        raise UsageError(f"{name!r} may be any of {ids}{further}; name one by its id")
+    if not matching:
         close = nearest(name, {name for answer in answers for name in answer.names})
         raise UsageError(f"no answer {name!r}{close}; `aiosearch results list` shows them")
-    return found[0]
+    return matching[0]
 
 
 def distinguished(answer: Answer, digits: int) -> str:

@@ -44,23 +44,23 @@ _TIME = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)\s*(s|ms|us|)")
 
 def workers_of(text: str) -> list[int]:
     """Reads numbers with commas, and `1..4096` for every power of two from 1."""
-    found: list[int] = []
+    counts: list[int] = []
     for part in text.split(","):
         low, dots, high = part.strip().partition("..")
         if not (low.isdigit() and (high.isdigit() or not dots)):
             raise UsageError(f"--workers takes numbers as 1,2,4 or 1..4096, not {text!r}")
-        found += _doubling(int(low), int(high)) if dots else [int(low)]
-    if not found or min(found) < 1 or max(found) > MOST_WORKERS:
+        counts += _doubling(int(low), int(high)) if dots else [int(low)]
+    if not counts or min(counts) < 1 or max(counts) > MOST_WORKERS:
         raise UsageError(f"--workers takes numbers from 1 to {MOST_WORKERS}, not {text!r}")
-    return sorted(set(found))
+    return sorted(set(counts))
 
 
 def _doubling(low: int, high: int) -> list[int]:
-    found = []
+    powers = []
     while 0 < low < high:
-        found.append(low)
+        powers.append(low)
         low *= 2
-    return [*found, high]
+    return [*powers, high]
 
 
 def seconds_of(text: str, flag: str) -> float:
@@ -105,10 +105,10 @@ def lines(rows: Sequence[Replayed]) -> Iterator[tuple[str, ...]]:
 
 def curves(rows: Sequence[Replayed]) -> dict[str, list[tuple[int, float]]]:
     """The speed-ups of each way by workers."""
-    found: dict[str, list[tuple[int, float]]] = {}
+    by_strategy: dict[str, list[tuple[int, float]]] = {}
     for row in rows:
-        found.setdefault(row.name, []).append((row.workers, row.speedup))
-    return found
+        by_strategy.setdefault(row.name, []).append((row.workers, row.speedup))
+    return by_strategy
 
 
 def as_csv(rows: Sequence[Replayed]) -> str:
@@ -164,8 +164,8 @@ def _replayed(
         try:
             for done, workers in enumerate(numbers):
                 number = place * len(numbers) + done
-                told = f"{number} of {len(ways) * len(numbers)} runs"
-                screen.status(f"{told}  now {way.name} with {of(workers, 'worker')}")
+                progress = f"{number} of {len(ways) * len(numbers)} runs"
+                screen.status(f"{progress}  now {way.name} with {of(workers, 'worker')}")
                 rows.append(replay.run(replace(way, workers=workers), repeat))
         except StrategyError as error:
             failures.append(f"{way.name} with {of(workers, 'worker')}: {error}")
@@ -200,8 +200,8 @@ def _lines(names: Sequence[str], order: str, switches: Switches) -> list[Arm]:
     ]
 
 
-def _strategies(given: Sequence[str]) -> list[str]:
-    names = [name.strip() for text in given for name in text.split(",") if name.strip()]
+def _strategies(texts: Sequence[str]) -> list[str]:
+    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
     if "all" in names:
         return [info.name for info in list_strategies() if not info.error]
     for name in names:
@@ -233,19 +233,19 @@ def _setting(arguments: SimulateArguments) -> SimulationSetting:
 def _about(path: Path, recorded: Recorded, setting: SimulationSetting, switches: Switches) -> str:
     footer = recorded.footer
     whole = "" if footer.complete else ", stopped before its end"
-    told = f"{path}: {recorded.header.problem}, {count(footer.nodes)} nodes{whole}, "
-    told += f"{duration(recorded.cpu_seconds * setting.scale)} of exploring, "
-    told += f"the longest node {duration(recorded.longest * setting.scale)}"
+    text = f"{path}: {recorded.header.problem}, {count(footer.nodes)} nodes{whole}, "
+    text += f"{duration(recorded.cpu_seconds * setting.scale)} of exploring, "
+    text += f"the longest node {duration(recorded.longest * setting.scale)}"
     if footer.questions:
         seconds = duration(footer.check_seconds * setting.scale)
-        told += f", {of(footer.questions, 'check')} of {seconds}"
+        text += f", {of(footer.questions, 'check')} of {seconds}"
         if "locked" in switches.solver:
-            told += f", {setting.locked:.1%} of each one by one when locked"
-            told += f" and {setting.contention:.1%} more for each that waits"
+            text += f", {setting.locked:.1%} of each one by one when locked"
+            text += f" and {setting.contention:.1%} more for each that waits"
     machines = f"; a message costs the host {setting.host_cost * 1e6:g}us"
     if setting.hosts > 1:
         machines += f", {setting.latency * 1e6:g}us to each of {setting.hosts - 1} machines more"
-    return told + machines
+    return text + machines
 
 
 def _give(
@@ -259,11 +259,11 @@ def _give(
     write(arguments.csv, lambda: as_csv(rows))
     write(arguments.plot, lambda: plot(curves(rows), f"{path.name}, simulated"))
     if arguments.json:
-        told: dict[str, Any] = {"order": order, **msgspec.structs.asdict(setting)}
+        document: dict[str, Any] = {"order": order, **msgspec.structs.asdict(setting)}
         give_json(
             {
                 "recording": {"header": recorded.header, "footer": recorded.footer},
-                "settings": told,
+                "settings": document,
                 "runs": rows,
             }
         )

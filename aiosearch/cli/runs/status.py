@@ -55,28 +55,28 @@ def _status_text(state: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _search(one: dict[str, Any]) -> tuple[str, ...]:
-    best = "" if one["best_cost"] is None else f"{one['best_cost']:g}"
+def _search(search: dict[str, Any]) -> tuple[str, ...]:
+    best = "" if search["best_cost"] is None else f"{search['best_cost']:g}"
     return (
-        one["problem"],
-        one["strategy"],
-        duration(one["seconds"]),
-        f"{one['nodes']:,}",
-        f"{one['open']:,}",
-        f"{one['solutions']:,}",
+        search["problem"],
+        search["strategy"],
+        duration(search["seconds"]),
+        f"{search['nodes']:,}",
+        f"{search['open']:,}",
+        f"{search['solutions']:,}",
         best,
-        f"{one['busy']} of {one['seats']}",
+        f"{search['busy']} of {search['seats']}",
     )
 
 
-def _machine(one: dict[str, Any]) -> tuple[str, ...]:
-    versions = one["versions"]
+def _machine(machine: dict[str, Any]) -> tuple[str, ...]:
+    versions = machine["versions"]
     return (
-        one["name"],
-        f"{one['busy']} of {one['workers']} work",
-        str(one["checkers"]),
+        machine["name"],
+        f"{machine['busy']} of {machine['workers']} work",
+        str(machine["checkers"]),
         versions.get("python", ""),
         versions.get("aiosearch", ""),
         versions.get("z3-solver", ""),
-        "leaving" if one["leaving"] else "",
+        "leaving" if machine["leaving"] else "",
     )

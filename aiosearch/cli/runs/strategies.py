@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 def run(arguments: StrategiesArguments) -> int:
     """Lists the strategies, and gives the exit code."""
-    found = list_strategies()
+    strategies = list_strategies()
     if arguments.json:
-        give_json(found)
+        give_json(strategies)
         return Exit.FINE
     rows = [("strategy", "from", "what it does")]
     rows += [
         (info.name, info.origin, f"cannot be used: {info.error}" if info.error else info.summary)
-        for info in found
+        for info in strategies
     ]
     give(table(rows))
     return Exit.FINE

@@ -29,28 +29,28 @@ def run(arguments: VerifyArguments) -> int:
             "name two programs, as in `aiosearch verify A B`, or a file of Mirage's graphs and what"
             " they should be: --mugraph FILE --program NAME"
         )
-    found = _compared(arguments, judge)
+    judgement = _compared(arguments, judge)
     if arguments.json:
-        give_json({"programs": arguments.targets, **found.evidence})
+        give_json({"programs": arguments.targets, **judgement.evidence})
     else:
-        for line in found.lines:
+        for line in judgement.lines:
             give(line)
-    return Exit.FINE if found.accepted else Exit.FAILED
+    return Exit.FINE if judgement.accepted else Exit.FAILED
 
 
 def _compared(arguments: VerifyArguments, judge: ProgramJudge) -> Judgement:
-    one, two = arguments.targets
+    first, second = arguments.targets
     try:
-        found = program_pair(one, two, *_input_flags(arguments))
+        pair = program_pair(first, second, *_input_flags(arguments))
     except CaptureError as error:
         if not judge.floats:
             return not_judged(error, primitive=error.primitive)
         return _run(arguments, judge, error.obstacle, primitive=error.primitive)
-    outcome = judge(found.one, found.two)
-    if not found.held or outcome.status != "refuted":
+    outcome = judge(pair.one, pair.two)
+    if not pair.held or outcome.status != "refuted":
         return outcome
     because = (
-        f"they differ for some values of the arrays that they close over ({', '.join(found.held)})"
+        f"they differ for some values of the arrays that they close over ({', '.join(pair.held)})"
     )
     if not judge.floats:
         return not_judged(f"{because}, which need not be the values that these have")
@@ -59,9 +59,9 @@ def _compared(arguments: VerifyArguments, judge: ProgramJudge) -> Judgement:
 
 def _run(arguments: VerifyArguments, judge: ProgramJudge, because: str, **facts: Any) -> Judgement:
     """Compares what the two give when they are run, as that is all that can be done."""
-    one, two = arguments.targets
+    first, second = arguments.targets
     try:
-        ours, theirs = runnable(one, two, *_input_flags(arguments))
+        ours, theirs = runnable(first, second, *_input_flags(arguments))
         return judge.running(ours, theirs, because, **facts)
     except RunError as error:
         return not_judged(f"{because}, and {error}", **facts)

@@ -32,10 +32,10 @@ SHORTEST, LONGEST = 0.2, 10.0
 def run(arguments: WorkerArguments) -> int:
     """Serves, and gives the exit code."""
     for name in ("workers", "checkers"):
-        given = getattr(arguments, name)
+        count = getattr(arguments, name)
         least = int(name == "workers")
-        if given is not None and not least <= given <= MOST_WORKERS:
-            raise UsageError(f"--{name} must be from {least} to {MOST_WORKERS}, not {given}")
+        if count is not None and not least <= count <= MOST_WORKERS:
+            raise UsageError(f"--{name} must be from {least} to {MOST_WORKERS}, not {count}")
     if not 0 < arguments.patience <= MOST_PATIENCE:
         raise UsageError(
             f"--patience must be above 0 seconds and a day at most, not {arguments.patience:g}"
@@ -119,7 +119,7 @@ class WorkerService:
 
     async def _connected(self) -> Link | None:
         """A link, however long it takes; none where this machine is to leave before."""
-        pause, told = SHORTEST, ""
+        pause, last_error = SHORTEST, ""
         with anyio.CancelScope() as self._calling:
             while True:
                 try:
@@ -127,9 +127,9 @@ class WorkerService:
                 except UnwelcomeError:
                     raise
                 except AiosearchError as error:
-                    if str(error) != told:
-                        told = str(error)
-                        tell(f"{told}; trying again until it is there")
+                    if str(error) != last_error:
+                        last_error = str(error)
+                        tell(f"{last_error}; trying again until it is there")
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST)
         return None

@@ -55,6 +55,12 @@ class ColdInputs:
         turned = {ring: ring.next() for ring in self.rings}
         return [turned[ring] for ring in self._rings]
 
+    def sets(self, copies: int) -> list[Any]:
+        """So many sets of inputs in a row, none of which shares an array with another."""
+        for ring in self.rings:
+            ring.grow(copies)
+        return [ring.copies[at] for at in range(copies) for ring in self._rings]
+
     def can_be_cold(self, cache: int) -> bool:
         return self.size * MOST_COPIES > cache
 

@@ -29,7 +29,7 @@ from ..protocol import (
 from ..race import Sample, Way
 from ..shared_arrays import NOBODY, SharedArrays
 from .cold_inputs import CopyTurn
-from .executables import LOOPS, loaded
+from .executables import loaded, timing_loop
 from .input_stock import InputStock
 from .request_loop import alarm
 from .timing import LONG_RUNS, SHORT_SECONDS, WARM_UP_RUNS, Runner, sample
@@ -73,7 +73,8 @@ class DeviceBench:
         with alarm(self._settings.compile_seconds):
             call = loaded(load.text, load.executable)
             timed = Way.LOOPED in self._settings.ways
-            looped = loaded(load.text, load.looped, LOOPS) if timed else None
+            loop = timing_loop(load.text.inputs)
+            looped = loaded(load.text, load.looped, loop) if timed else None
         self._loads[load.number] = load
         self._calls[load.number] = call, looped
 
@@ -115,12 +116,14 @@ class DeviceBench:
         self._letterbox.announce(runner)
         with jax.enable_x64(load.text.x64):
             inputs = self._stock.inputs(load, seed)
-        prepared = Runner(*self._calls[load.number], inputs, load.text.x64)
-        with self._at_work(runner, prepared.x64):
-            prepared.begin()
-        with self._at_work(runner, prepared.x64, WARM_UP_RUNS):
-            prepared.warm_up()
-        return prepared
+        made = Runner(
+            *self._calls[load.number], inputs, load.text.x64, timing_loop(load.text.inputs)
+        )
+        with self._at_work(runner, made.x64):
+            made.begin()
+        with self._at_work(runner, made.x64, WARM_UP_RUNS):
+            made.warm_up()
+        return made
 
     def _make_cold(self) -> None:
         """Makes copies of what the runners are called on, as many as their rounds take."""

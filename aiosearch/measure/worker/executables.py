@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import functools
 import io
+import math
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
+import numpy as np
 from jax.experimental import serialize_executable
 
-from ..candidates import ArrayType
+from ..cache_sizes import last_cache
+from ..candidates import ArrayType, PyTree
 from ..protocol import BuildReply, Text
 from ..race import Way
-
-LOOPS = 16
-"""Runs inside one call of a looped executable."""
+from .cold_inputs import BEYOND
 
 LAPACK = b"lapack_"
 """What the names begin with by which an executable of a CPU calls LAPACK."""
@@ -29,40 +30,84 @@ GRAPH: Mapping[str, str] = MappingProxyType(
         "xla_gpu_enable_command_buffer": (
             "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,WHILE,CONDITIONAL"
         ),
+        "xla_gpu_command_buffer_scheduling_mode": "SERIALIZE",
     }
 )
 """With these XLA makes one graph of a loop, which a GPU replays; by default the host asks the GPU
-after each turn whether there is another, and that is timed too."""
+after each turn whether there is another, and that is timed too. In the graph each kernel waits for
+the one before: by default those may run at the same time that share no buffer, as turns on several
+copies of the inputs do, since XLA drops the barriers between them before it makes the graph."""
 
-Call: TypeAlias = Callable[..., Any]
+Call: TypeAlias = Callable[..., PyTree]
+
+
+class TimingLoop(NamedTuple):
+    """The runs inside one call of a looped executable, and the copies of inputs they rotate."""
+
+    turns: int
+    copies: int
+
+
+CPU_LOOP = TimingLoop(16, 1)
+GPU_TURNS = 128
+"""On a GPU a call of a graph takes some 40 microseconds beside its kernels, H100 and jax 0.11.2:
+with 128 turns that is a third of a microsecond for each."""
+MOST_LOOP_BYTES = 16 << 30
+"""What a loop reads at most: where one run reads much, fewer turns tell as well."""
+MOST_LOOP_COPIES = 8
+"""What the body of the loop is compiled for so many times."""
+
+
+def timing_loop(inputs: Sequence[ArrayType]) -> TimingLoop:
+    """The loop for a function of such inputs, on the backend that jax has here.
+
+    Weights of 32 MiB lie in the 50 MiB cache of an H100 from one turn to the next, and a kernel
+    that reads them seems faster than the device's memory. So on a GPU turns rotate copies that no
+    cache holds together; of inputs so small that eight copies fit, the cache keeps some.
+
+    >>> timing_loop([ArrayType("bfloat16", (8, 4096)), ArrayType("bfloat16", (4096, 6144))])
+    TimingLoop(turns=128, copies=4)
+    """
+    if jax.default_backend() != "gpu":
+        return CPU_LOOP
+    size = sum(math.prod(one.shape) * np.dtype(one.dtype).itemsize for one in inputs)
+    beyond = BEYOND * last_cache("gpu")
+    copies = 1
+    while copies < MOST_LOOP_COPIES and size < beyond and (copies - 1) * size < beyond:
+        copies *= 2
+    turns = GPU_TURNS
+    while turns > CPU_LOOP.turns and turns * size > MOST_LOOP_BYTES:
+        turns //= 2
+    return TimingLoop(turns, copies)
 
 
 def build(text: Text, ways: tuple[Way, ...]) -> BuildReply:
     """Compiles a function, and its loop where one is to be timed."""
     executable = _serialized(compiled(text))
-    looped = _serialized(compiled(text, LOOPS)) if Way.LOOPED in ways else b""
+    loop = timing_loop(text.inputs)
+    looped = _serialized(compiled(text, loop)) if Way.LOOPED in ways else b""
     return BuildReply(executable, looped)
 
 
-def compiled(text: Text, loops: int = 0) -> Call:
-    """Compiles a function, or `loops` runs of it in one call."""
+def compiled(text: Text, loop: TimingLoop | None = None) -> Call:
+    """Compiles a function, or the runs of a loop in one call, which takes all copies in a row."""
     with _under(text):
-        function = _defined(text)
-        specs = [_spec(type_) for type_ in text.inputs]
-        if not loops:
+        function = defined(text)
+        specs = [_spec(each) for each in text.inputs]
+        if loop is None:
             return jax.jit(function).lower(*specs).compile()
         options = GRAPH if jax.default_backend() == "gpu" else {}
-        loop = jax.jit(repeated(function, loops)).lower(*specs)
-        return loop.compile(compiler_options={**options})
+        lowered = jax.jit(repeated(function, *loop)).lower(*specs * loop.copies)
+        return lowered.compile(compiler_options={**options})
 
 
-def loaded(text: Text, executable: bytes, loops: int = 0) -> Call:
+def loaded(text: Text, executable: bytes, loop: TimingLoop | None = None) -> Call:
     """Gives what was compiled elsewhere; compiles it here where that cannot be loaded."""
     if not executable:
-        return compiled(text, loops)
+        return compiled(text, loop)
     try:
         with _under(text):
-            _defined(text)  # jax has to know the kernels that the executable calls
+            defined(text)  # jax has to know the kernels that the executable calls
         if LAPACK in executable:
             _find_lapack()
         # Our own compile worker wrote it: nothing here came over a network
@@ -72,7 +117,7 @@ def loaded(text: Text, executable: bytes, loops: int = 0) -> Call:
             serialized, inputs, outputs, execution_devices=devices
         )
     except Exception:  # jaxlib says in many ways that it lacks something
-        return compiled(text, loops)
+        return compiled(text, loop)
     return call
 
 
@@ -97,7 +142,7 @@ def _under(text: Text) -> Iterator[None]:
         yield
 
 
-def _defined(text: Text) -> Call:
+def defined(text: Text) -> Call:
     """Runs the module and finds the function."""
     scope: dict[str, Any] = {"__name__": "candidate"}
     exec(compile(text.source, "candidate.py", "exec"), scope)
@@ -108,18 +153,37 @@ def _defined(text: Text) -> Call:
     return call
 
 
-def repeated(function: Call, loops: int) -> Call:
-    """Runs `function` many times. Each run waits for the one before, and none can be left out."""
+def repeated(function: Call, turns: int, copies: int = 1) -> Call:
+    """Runs it many times. Each run waits for the one before, and none can be left out.
 
-    def whole(*arguments: Any) -> Any:
-        def again(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
-            # The barrier ties the inputs to the last result, or XLA would hoist the call out of the
-            # loop
-            inputs, _ = _barrier(carry)
-            return inputs, function(*inputs)
+    What is returned takes `copies` sets of inputs, one set after the other, and gives as many
+    results. A turn of XLA's loop has a run for each set, so what the loop itself does, two small
+    kernels on a GPU that count and compare, is there once in so many runs:
 
-        first = arguments, function(*arguments)
-        return jax.lax.fori_loop(0, loops - 1, again, first)[1]
+        repeated(f, 128, 2)(x, w, x2, w2)    # f(x, w), f(x2, w2), f(x, w), ..., 64 times each
+    """
+    assert turns % copies == 0, (turns, copies)
+
+    def whole(*arguments: PyTree) -> PyTree:
+        each = len(arguments) // copies
+        sets = tuple(arguments[at * each : (at + 1) * each] for at in range(copies))
+
+        def run(sets: PyTree, results: PyTree) -> PyTree:
+            """One of each set; a barrier of its inputs and the result before keeps the order."""
+            made = []
+            before = results
+            for inputs in sets:
+                inputs, _ = _barrier((inputs, before))
+                before = function(*inputs)
+                made.append(before)
+            return tuple(made)
+
+        def again(_: PyTree, carry: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
+            sets, results = _barrier(carry)
+            return sets, run(sets, results)
+
+        first = sets, run(sets, ())
+        return jax.lax.fori_loop(0, turns // copies - 1, again, first)[1]
 
     return whole
 
@@ -128,7 +192,7 @@ def _spec(type_: ArrayType) -> Any:
     return jax.ShapeDtypeStruct(type_.shape, type_.dtype)  # type: ignore[no-untyped-call]  # jax's
 
 
-def _barrier(values: tuple[Any, Any]) -> Any:
+def _barrier(values: tuple[PyTree, PyTree]) -> PyTree:
     return jax.lax.optimization_barrier(values)  # type: ignore[no-untyped-call]  # jax's
 
 

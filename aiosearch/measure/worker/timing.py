@@ -13,7 +13,7 @@ import jax
 
 from ..race import Sample, Way
 from .cold_inputs import ColdInputs
-from .executables import LOOPS
+from .executables import CPU_LOOP, TimingLoop
 
 _THREADS = "/proc/self/task"
 _OF_A_THREAD = 6
@@ -45,9 +45,11 @@ SETTLING_CALLS = 12
 SETTLING_NS = 20_000_000
 """Nanoseconds that the `SETTLING_CALLS` take at most, about: of what is long, fewer go before."""
 MOST_CALLS = 1000
-WARM_UP_RUNS = 3 + LOOPS
-LONG_RUNS = {Way.HOT: 2, Way.COLD: 1, Way.LOOPED: LOOPS}
-"""How often something that is long runs in a sample."""
+WARM_UP_CALLS = 3
+WARM_UP_RUNS = WARM_UP_CALLS + CPU_LOOP.turns
+LONG_RUNS = {Way.HOT: 2, Way.COLD: 1, Way.LOOPED: CPU_LOOP.turns}
+"""How often something that is long runs in a sample. A GPU's loop has more turns, which are short:
+no candidate there takes as long as a single run may."""
 SHORT_SECONDS = 2 * (SAMPLE_NS + SETTLING_NS) / 1e9
 """Seconds that a sample of something short takes at most."""
 
@@ -61,11 +63,13 @@ class Runner:
         looped: Callable[..., Any] | None,
         inputs: ColdInputs,
         x64: bool,
+        timing_loop: TimingLoop = CPU_LOOP,
     ) -> None:
         self.call = call
         self.looped = looped
         self.inputs = inputs
         self.x64 = x64
+        self.timing_loop = timing_loop
         self.calls = 1
         self.wait: Callable[[Any], Any] = wait_for
 
@@ -78,8 +82,8 @@ class Runner:
     def warm_up(self) -> None:
         """Runs the candidate a few times, and finds how many calls make a sample."""
         if self.looped is not None:
-            wait_for(self.looped(*self.inputs.first))
-        shortest = min(self._timed([self.inputs.first]).wall for _ in range(WARM_UP_RUNS - LOOPS))
+            wait_for(self.looped(*self.inputs.sets(self.timing_loop.copies)))
+        shortest = min(self._timed([self.inputs.first]).wall for _ in range(WARM_UP_CALLS))
         self.calls = max(1, min(MOST_CALLS, round(SAMPLE_NS / shortest)))
 
     def hot(self) -> Sample:
@@ -94,8 +98,9 @@ class Runner:
     def loop(self) -> Sample:
         """Times one call that runs `LOOPS` times."""
         assert self.looped is not None
-        timed = _timed(self.looped, wait_for, [self.inputs.first])
-        return Sample(timed.wall / LOOPS, timed.cpu / LOOPS)
+        turns, copies = self.timing_loop
+        found = _timed(self.looped, wait_for, [self.inputs.sets(copies)])
+        return Sample(found.wall / turns, found.cpu / turns)
 
     def _timed(self, arguments: Sequence[list[Any]]) -> Sample:
         return _timed(self.call, self.wait, arguments)

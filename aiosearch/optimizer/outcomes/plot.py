@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from xml.sax.saxutils import escape
 
+from ... import charts
 from ...measure import Ceilings
 from .evidence import Tried
 from .report import Found, Report
 from .roofline import ceilings_of, measured
 
 WIDTH = 760.0
-_FONT = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
-_INK, _FAINT, _LINE = "#0f172a", "#475569", "#cbd5e1"
 _WINNER, _OTHER, _OUT = "#16a34a", "#0284c7", "#94a3b8"
 _ROW, _LEFT, _TOP = 24.0, 260.0, 34.0
 _ROOF_HEIGHT = 260.0
 _DECADES = (-1.0, 4.0)
 """Operations a byte that the roofline shows, as powers of ten."""
 _DEPTH = 4
-"""Powers of ten below its top."""
+"""Powers of ten that it shows below its top."""
 
 
 def plot(report: Report) -> str:
-    """A whole SVG document, with two parts for each program."""
+    """A whole SVG document, with two parts for each program of `report`."""
     parts: list[str] = []
     top = 0.0
     for outcome in report.found:
@@ -32,26 +30,23 @@ def plot(report: Report) -> str:
             body, height = draw(outcome)
             parts.append(f'<g transform="translate(0 {top:.0f})">\n{body}\n</g>')
             top += height
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {top:.0f}" '
-        f'width="{WIDTH:.0f}" height="{top:.0f}" font-family="{_FONT}" font-size="12">\n'
-        f'<rect width="100%" height="100%" fill="#ffffff"/>\n' + "\n".join(parts) + "\n</svg>\n"
-    )
+    return charts.document(WIDTH, top, parts)
 
 
 def _times(outcome: Found) -> tuple[str, float]:
     """A bar for each way, as long as it takes, and a line from end to end of its interval."""
     rows = _rows(outcome)
+    # The whisker of the slowest bar has to fit as well.
     most = max(trial.high or trial.seconds or 0.0 for trial in rows)
     scale = (WIDTH - _LEFT - 120) / most
-    lines = [_text(10, 20, f"{outcome.answer.name}: seconds of a call", _INK)]
+    lines = [charts.text(10, 20, f"{outcome.answer.name}: seconds of a call", charts.INK)]
     for number, trial in enumerate(rows):
         lines += _bar(trial, _TOP + number * _ROW, scale)
     return "\n".join(lines), _TOP + len(rows) * _ROW + 20
 
 
 def _rows(outcome: Found) -> list[Tried]:
-    """What was timed; of an answer that was found before, what is kept."""
+    """The trials that were timed; of an answer that was found before, what its `Timings` keep."""
     timed = [trial for trial in outcome.tried if trial.seconds is not None]
     if timed:
         return sorted(timed, key=lambda trial: trial.seconds or 0.0)
@@ -67,7 +62,7 @@ def _bar(trial: Tried, top: float, scale: float) -> list[str]:
     fill = _WINNER if trial.won else _OUT if trial.note else _OTHER
     middle, end = top + 9, _LEFT + seconds * scale
     lines = [
-        _text(_LEFT - 8, middle + 4, trial.how[:34], _INK, "end"),
+        charts.text(_LEFT - 8, middle + 4, trial.how[:34], charts.INK, "end"),
         f'<rect x="{_LEFT}" y="{top:.1f}" width="{seconds * scale:.1f}" height="18" '
         f'fill="{fill}" fill-opacity="0.75"/>',
     ]
@@ -75,9 +70,9 @@ def _bar(trial: Tried, top: float, scale: float) -> list[str]:
         low, high = (_LEFT + value * scale for value in (trial.low, trial.high))
         end = max(end, high)
         path = f"M{low:.1f} {middle}H{high:.1f}M{low:.1f} {middle - 4}v8M{high:.1f} {middle - 4}v8"
-        lines.append(f'<path d="{path}" stroke="{_INK}" fill="none"/>')
+        lines.append(f'<path d="{path}" stroke="{charts.INK}" fill="none"/>')
     label = f"{seconds * 1e6:.4g} us, {trial.speedup or 0.0:.2f}x"
-    return [*lines, _text(end + 6, middle + 4, label, _FAINT)]
+    return [*lines, charts.text(end + 6, middle + 4, label, charts.FAINT)]
 
 
 def _roofline(outcome: Found) -> tuple[str, float]:
@@ -86,15 +81,19 @@ def _roofline(outcome: Found) -> tuple[str, float]:
     flops, moved, kinds = evidence.flops, evidence.bytes, evidence.kinds or ()
     ceilings = ceilings_of(outcome.answer)
     if ceilings is None or not flops or not moved:
-        return _text(10, 16, "no roofline: aiosearch doctor --measure comes first", _FAINT), 30.0
+        return charts.text(
+            10, 16, "no roofline: aiosearch doctor --measure comes first", charts.FAINT
+        ), 30.0
     if not measured(ceilings, kinds):
         message = f"no roofline: {' and '.join(kinds)} is not among what is measured"
-        return _text(10, 16, message, _FAINT), 30.0
+        return charts.text(10, 16, message, charts.FAINT), 30.0
     roof = _Roof(ceilings, kinds)
     intensity = flops / moved
     times = outcome.answer.timings
     points = [("as written", times.original, _OTHER), ("answer", times.answer, _WINNER)]
-    lines = [_text(10, 20, f"roofline of {ceilings.device}: GFLOP/s by FLOP/byte", _INK)]
+    lines = [
+        charts.text(10, 20, f"roofline of {ceilings.device}: GFLOP/s by FLOP/byte", charts.INK)
+    ]
     lines += roof.lines()
     for name, seconds, fill in points[0 if outcome.answer.faster else 1 :]:
         lines += roof.point(name, intensity, flops / seconds, fill)
@@ -102,7 +101,7 @@ def _roofline(outcome: Found) -> tuple[str, float]:
 
 
 class _Roof:
-    """Places in the diagram of one device, of the element types that a program has."""
+    """Places in the diagram of one device, for the element types that a program has."""
 
     def __init__(self, ceilings: Ceilings, kinds: Sequence[str]) -> None:
         self._bytes = ceilings.bytes_per_second
@@ -118,7 +117,7 @@ class _Roof:
         x, y = self._place(intensity, flops)
         label = f"{name}: {flops / 1e9:.3g} GFLOP/s"
         circle = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{fill}"/>'
-        return [circle, _text(x + 9, y + 13, label, _INK)]
+        return [circle, charts.text(x + 9, y + 13, label, charts.INK)]
 
     def _grid(self) -> list[str]:
         """A faint line for each power of ten."""
@@ -127,11 +126,17 @@ class _Roof:
         right, top = self._place(10 ** _DECADES[1], 10.0**self._most)
         for decade in range(round(_DECADES[0]), round(_DECADES[1]) + 1):
             x, _ = self._place(10.0**decade, 1.0)
-            lines += [_rule(x, top, x, bottom), _text(x, bottom + 14, f"{10.0**decade:g}", _FAINT)]
+            lines += [
+                charts.rule(x, top, x, bottom),
+                charts.text(x, bottom + 14, f"{10.0**decade:g}", charts.FAINT),
+            ]
         for decade in range(self._most - _DEPTH, self._most + 1):
             _, y = self._place(1.0, 10.0**decade)
             label = f"{10.0 ** (decade - 9):g}"
-            lines += [_rule(left, y, right, y), _text(left - 5, y + 4, label, _FAINT, "end")]
+            lines += [
+                charts.rule(left, y, right, y),
+                charts.text(left - 5, y + 4, label, charts.FAINT, "end"),
+            ]
         return lines
 
     def _line(self, name: str, flops: float) -> list[str]:
@@ -141,8 +146,8 @@ class _Roof:
         x, y = self._place(high, flops)
         label = f"{name}: {flops / 1e9:,.0f} GFLOP/s, {self._bytes / 1e9:,.1f} GB/s"
         return [
-            f'<path d="M{path}" stroke="{_INK}" fill="none" stroke-width="1.5"/>',
-            _text(x, y - 5, label, _FAINT, "end"),
+            f'<path d="M{path}" stroke="{charts.INK}" fill="none" stroke-width="1.5"/>',
+            charts.text(x, y - 5, label, charts.FAINT, "end"),
         ]
 
     def _place(self, intensity: float, flops: float) -> tuple[float, float]:
@@ -152,13 +157,3 @@ class _Roof:
         up = 1 - (self._most - math.log10(max(flops, 1.0))) / _DEPTH
         right, high = (min(max(share, 0.0), 1.0) for share in (across, up))
         return 60 + right * (WIDTH - 100), _TOP + (1 - high) * (_ROOF_HEIGHT - _TOP)
-
-
-def _rule(x: float, y: float, right: float, bottom: float) -> str:
-    return f'<path d="M{x:.1f} {y:.1f}L{right:.1f} {bottom:.1f}" stroke="{_LINE}"/>'
-
-
-def _text(x: float, y: float, text: str, fill: str, anchor: str = "start") -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" text-anchor="{anchor}">{escape(text)}</text>'
-    )

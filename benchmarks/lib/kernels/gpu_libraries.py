@@ -26,7 +26,7 @@ from lib.optimizer.summary import shown
 from msgspec import Struct
 
 from aiosearch.codegen.pallas.cubin_process import is_graph
-from aiosearch.measure.worker.executables import GRAPH, LOOPS, repeated
+from aiosearch.measure.worker.executables import GPU_TURNS, GRAPH, repeated
 from aiosearch.tensor.files import from_json, to_json
 
 SIDE_SECONDS = 180.0
@@ -140,7 +140,7 @@ def _is_one_graph(function: Callable[..., Any], values: Sequence[jax.Array]) -> 
     """Whether the loop that is timed is, as XLA lists what runs; or why that is not known."""
     with tempfile.TemporaryDirectory() as folder:
         options: dict[str, str | bool] = {**GRAPH, "xla_dump_to": folder}
-        loop = jax.jit(repeated(function, LOOPS))
+        loop = jax.jit(repeated(function, GPU_TURNS))
         try:
             loop.lower(*values).compile(compiler_options=options)
         except Exception as error:  # jaxlib says in many ways that it cannot

@@ -6,7 +6,7 @@ plain JAX of its day, as ratios of CPU time on a busy machine. What is asked is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -107,10 +107,10 @@ def lying_rows() -> Iterator[Row]:
                 yield Row(one.key, one.program, apart="weights as they lie")
 
 
-def gpu_rows() -> Iterator[Row]:
+def gpu_rows(counts: Sequence[int] = ROWS) -> Iterator[Row]:
     """Every built-in program at its own sizes but for the rows."""
     for program, found in BUILTINS.items():
-        for rows in ROWS:
+        for rows in counts:
             given = found.program("bf16", **_given(program, rows))
             yield Row((program, "bf16", rows), given, asked=ON_GPU.get(program), over_naive=True)
 

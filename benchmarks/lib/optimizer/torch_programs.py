@@ -39,7 +39,7 @@ class TorchSide:
         self._inputs = [tensor(one, device) for one in (*values, *held)]
         self._device = device
         torch.set_num_threads(THREADS)
-        made = _compiled if compiles else _by_libraries
+        made = _compiled if compiles else by_libraries
         self._run = made(captured.program, device, self._inputs)
         if device == "cpu":
             torch.set_num_threads(self._best_threads())
@@ -86,7 +86,7 @@ class TorchSide:
         return min(taken, key=taken.__getitem__)
 
 
-def _by_libraries(program: Program, device: str, inputs: Sequence[torch.Tensor]) -> torch.nn.Module:
+def by_libraries(program: Program, device: str, inputs: Sequence[torch.Tensor]) -> torch.nn.Module:
     """The program as a graph of torch's own operations."""
     words = TorchWords(device)
     dtypes = [DTYPES[str(output.dtype)] for output in program.outputs]
@@ -103,7 +103,7 @@ def _by_libraries(program: Program, device: str, inputs: Sequence[torch.Tensor])
 def _compiled(program: Program, device: str, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
     """The same graph, compiled."""
     _begin(inputs)
-    graph = _by_libraries(program, device, inputs)
+    graph = by_libraries(program, device, inputs)
     with torch.inference_mode(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about hardware that tuning would like to have
         found: Callable[..., Any] = torch.compile(graph, mode=MODE, dynamic=False)
@@ -145,7 +145,7 @@ def attention(
 
     def whole(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
         if normalised:
-            queries, keys = _rms(queries), _rms(keys)
+            queries, keys = rms(queries), rms(keys)
         attend = torch.nn.functional.scaled_dot_product_attention
         found: torch.Tensor = attend(queries, keys, v, scale=scale)
         return found
@@ -162,7 +162,7 @@ def attention(
     return call
 
 
-def _rms(x: torch.Tensor) -> torch.Tensor:
+def rms(x: torch.Tensor) -> torch.Tensor:
     wide = x.float()
     return (wide / wide.square().mean(-1, keepdim=True).sqrt()).to(x.dtype)
 

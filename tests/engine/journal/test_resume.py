@@ -104,7 +104,8 @@ async def test_kill_9_of_everything(tmp_path: Path) -> None:
     journal = tmp_path / "j"
     script = tmp_path / "runner.py"
     script.write_text(RUNNER)
-    path = os.pathsep.join(map(str, [Path(__file__).parent / "support", *filter(None, sys.path)]))
+    support = Path(__file__).parents[2] / "support"
+    path = os.pathsep.join(map(str, [support, *filter(None, sys.path)]))
     for number in range(4):
         process = subprocess.Popen(  # noqa: ASYNC220  # the test has nothing else to do
             [sys.executable, str(script), str(journal), "resume" if number else "new"],

@@ -182,7 +182,7 @@ with Results.open(Path(sys.argv[1]), lambda told: print(told, file=sys.stderr)) 
 def writer(
     path: Path, first: int, last: int, prelude: str = "", **options: Any
 ) -> subprocess.Popen[str]:
-    support = str(Path(__file__).parents[1] / "support")
+    support = str(Path(__file__).parents[2] / "support")
     return subprocess.Popen(
         [sys.executable, "-c", prelude + WRITER, str(path), str(first), str(last), support],
         stdin=subprocess.PIPE,

@@ -50,7 +50,7 @@ import asyncio, sys
 from aiosearch import Search
 from aiosearch.engine import run
 from aiosearch.orders import BestFirst
-from test_fastest import fastest
+from test_branch_and_bound import fastest
 
 run.REPORT_SECONDS = 0.02
 
@@ -150,7 +150,7 @@ async def test_a_search_that_is_killed_goes_on_to_the_fastest(tmp_path: Path) ->
     script = tmp_path / "runner.py"
     script.write_text(RUNNER)
     here = Path(__file__).parent
-    path = os.pathsep.join(map(str, [here, here.parent / "support", *filter(None, sys.path)]))
+    path = os.pathsep.join(map(str, [here, here.parents[1] / "support", *filter(None, sys.path)]))
     process = subprocess.Popen(  # noqa: ASYNC220  # the test has nothing else to do
         [sys.executable, str(script), str(journal)],
         env={**os.environ, "PYTHONPATH": path},

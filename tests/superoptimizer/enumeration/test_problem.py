@@ -26,7 +26,7 @@ RUNNER = """
 import asyncio, sys
 from aiosearch import Search
 from aiosearch.engine import run
-from kernel_graphs import fusion
+from testkit.superoptimizer.kernel_graphs import fusion
 from aiosearch.superoptimizer.space import Space
 from aiosearch.tensor.programs import builtin
 
@@ -122,7 +122,7 @@ async def test_a_search_that_is_killed_goes_on_to_the_same_answers(tmp_path: Pat
     journal = tmp_path / "j"
     script = tmp_path / "runner.py"
     script.write_text(RUNNER)
-    support = Path(__file__).parents[1] / "support"
+    support = Path(__file__).parents[2] / "support"
     path = os.pathsep.join(map(str, [support, *filter(None, sys.path)]))
     process = subprocess.Popen(  # noqa: ASYNC220  # the test has nothing else to do
         [sys.executable, str(script), str(journal)],

@@ -18,11 +18,11 @@ async def measure() -> list[Finding]:
     for platform in PLATFORMS:
         try:
             async with JaxExecutor(platform, ways=(Way.HOT,), compilers=1) as executor:
-                found = await measured(executor)
-                if found.noise <= NOISIEST:
-                    store_ceilings(found)
+                ceilings = await measured(executor)
+                if ceilings.noise <= NOISIEST:
+                    store_ceilings(ceilings)
                 else:
-                    troubles.append(_too_noisy(found))
+                    troubles.append(_too_noisy(ceilings))
         except ExecutorError as error:
             if platform == "cpu":
                 troubles.append(broken("ceilings", str(error), "pip install jax"))
@@ -31,18 +31,21 @@ async def measure() -> list[Finding]:
     return troubles
 
 
-def _too_noisy(found: Ceilings) -> Finding:
-    told = f"not kept: two runs of the same seemed {found.noise:.0%} apart"
+def _too_noisy(ceilings: Ceilings) -> Finding:
+    detail = f"not kept: two runs of the same seemed {ceilings.noise:.0%} apart"
     remedy = "end what else runs, then aiosearch doctor --measure"
-    return broken(f"ceilings {found.platform}", told, remedy)
+    return broken(f"ceilings {ceilings.platform}", detail, remedy)
 
 
 def stored() -> list[Finding]:
     """Gives the figures that were kept for this machine."""
-    found = stored_ceilings()
-    if not found:
+    ceilings = stored_ceilings()
+    if not ceilings:
         return [Finding("ceilings", "not measured yet", remedy="aiosearch doctor --measure")]
-    return [Finding(f"ceilings {each.platform}", _line(each)) for each in found]
+    return [
+        Finding(f"ceilings {device_ceilings.platform}", _line(device_ceilings))
+        for device_ceilings in ceilings
+    ]
 
 
 def _line(ceilings: Ceilings) -> str:

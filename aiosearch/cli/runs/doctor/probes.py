@@ -80,7 +80,7 @@ def distributions() -> list[Finding]:
         remedy = "pip install aiosearch"
         return [missing("aiosearch", "it runs from a folder, and is not installed", remedy)]
     always = [text for text in requirements if not re.search(r";.*\bextra\b", text)]
-    needed = [found[0] for text in always if (found := re.match(r"[\w.-]+", text))]
+    needed = [match[0] for text in always if (match := re.match(r"[\w.-]+", text))]
     return [distribution(name) for name in ("aiosearch", *needed, *_OPTIONAL)]
 
 
@@ -154,8 +154,12 @@ def settings() -> Finding:
         chosen = settle({})
     except AiosearchError as error:
         return broken("settings", str(error), "correct it, and look with --show-settings")
-    made = [f"{name} by {each.origin}" for name, each in chosen.items() if each.origin != "default"]
-    return Finding("settings", "; ".join(made) or "all are the defaults")
+    changed = [
+        f"{name} by {setting.origin}"
+        for name, setting in chosen.items()
+        if setting.origin != "default"
+    ]
+    return Finding("settings", "; ".join(changed) or "all are the defaults")
 
 
 async def worker() -> Finding:
@@ -166,13 +170,15 @@ async def worker() -> Finding:
     started = time.monotonic()
     try:
         async with asyncio.timeout(SECONDS), Search(Queens(4), workers=1, cache=None) as search:
-            found = await search.wait()
+            result = await search.wait()
     except TimeoutError:
         return broken("worker", f"no answer in {SECONDS:g}s", _SLOW, essential=True)
     except Exception as error:
         return broken("worker", str(error), "see the lines above it", essential=True)
     took = duration(time.monotonic() - started)
-    detail = f"a search on a process of its own took {took}, {of(len(found.solutions), 'solution')}"
+    detail = (
+        f"a search on a process of its own took {took}, {of(len(result.solutions), 'solution')}"
+    )
     return Finding("worker", detail, essential=True)
 
 
@@ -232,8 +238,8 @@ def _memory() -> str:
         facts = Path("/proc/meminfo").read_text()
     except OSError:
         return whole
-    found = re.search(r"MemAvailable:\s+(\d+) kB", facts)
-    return f"{whole}, {size(int(found[1]) * 1024)} available" if found else whole
+    match = re.search(r"MemAvailable:\s+(\d+) kB", facts)
+    return f"{whole}, {size(int(match[1]) * 1024)} available" if match else whole
 
 
 def _has_pidfd() -> bool:

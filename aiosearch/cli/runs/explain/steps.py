@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ....codegen.native.assembly import InstructionCounts, assembly, instruction_counts
-from ....codegen.native.embedded_source import EmbeddedProgram, ProgramOrigin
-from ....codegen.native.errors import NativeError
-from ....codegen.pallas.description import DescribedKernel, described_kernels
+from ....codegen.native import (
+    EmbeddedProgram,
+    InstructionCounts,
+    NativeError,
+    ProgramOrigin,
+    assembly_text,
+    instruction_counts,
+)
+from ....codegen.pallas import DescribedKernel, described_kernels
 from ....tensor import TensorError
 from ....tensor.text import parse
 from ...output.table import table
@@ -97,9 +102,9 @@ class MachineCodeFunction:
 
     @cached_property
     def _assembly(self) -> str:
-        own = self.carried
+        carried = self.carried
         try:
-            return assembly(own.native, own.machine, own.effort)
+            return assembly_text(carried.native, carried.machine, carried.effort)
         except NativeError as error:
             raise AbsentError(f"it cannot be compiled here: {error}") from None
 
@@ -155,8 +160,8 @@ class SourceFunction:
         try:
             return jaxpr(self.source, self.name, self.types)
         except Exception as error:
-            told = f"{type(error).__name__}: {error}".partition("\n")[0]
-            raise AbsentError(f"it cannot be traced: {told}") from error
+            message = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise AbsentError(f"it cannot be traced: {message}") from error
 
 
 @dataclass(frozen=True)
@@ -184,17 +189,17 @@ class PallasFunction(SourceFunction):
             case Section.PALLAS:
                 return super().text(Section.SOURCE)
             case Section.SCHEDULE:
-                return "\n".join(one.tiling for one in self._kernels)
+                return "\n".join(kernel.tiling for kernel in self._kernels)
             case Section.TILE_IR:
-                return "\n\n".join(one.ir for one in self._kernels)
+                return "\n\n".join(kernel.ir for kernel in self._kernels)
         return super().text(section)
 
     @property
     def _kernels(self) -> list[DescribedKernel]:
-        found = described_kernels(self.source, self.name)
-        if not found:
+        kernels = described_kernels(self.source, self.name)
+        if not kernels:
             raise AbsentError("it was made by an earlier version, which did not keep it")
-        return found
+        return kernels
 
     @property
     def _reason(self) -> str:
@@ -205,9 +210,9 @@ def _table(counted: tuple[InstructionCounts, ...]) -> str:
     rows: list[tuple[str, ...]] = [
         ("function", "instructions", "vector registers", "spills", "reloads")
     ]
-    for one in counted:
-        numbers = (one.instructions, one.vector_registers, one.spills, one.reloads)
-        rows.append((one.function, *map(str, numbers)))
+    for counts in counted:
+        numbers = (counts.instructions, counts.vector_registers, counts.spills, counts.reloads)
+        rows.append((counts.function, *map(str, numbers)))
     return table(rows, right=frozenset(range(1, 5)))
 
 
@@ -220,7 +225,8 @@ def _pallas(text: str, device: Device) -> str:
     try:
         plain = lower(parse(text))
         ways = [
-            pallas.plans(one, device, 1)[0] for one in dict.fromkeys([fuse_kernels(plain), plain])
+            pallas.plans(module, device, 1)[0]
+            for module in dict.fromkeys([fuse_kernels(plain), plain])
         ]
         best = min(ways, key=lambda plan: plan.seconds)
         return pallas.write(best.module, best.schedules).rstrip()

@@ -15,13 +15,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ....arguments import nearest
-from ....codegen.native.embedded_source import embedded_programs
-from ....codegen.native.errors import NativeError
-from ....codegen.native.machine import host
+from ....codegen.native import NativeError, embedded_programs, host
 from ....devices import Device, device
-from ....optimizer.candidates.cpu_kernels import kernel_sources
-from ....optimizer.outcomes.answer import Answer
-from ....optimizer.outcomes.results import default_results_path
+from ....optimizer import Answer, default_results_path, kernel_sources
 from ....pool import usable_cores
 from ....tensor import Program
 from ....tensor.programs import BUILTINS
@@ -81,10 +77,10 @@ def _store(arguments: ExplainArguments) -> list[Answer]:
 
 
 def _answer_named(name: str, answers: Sequence[Answer]) -> Answer:
-    if not any(name in one.names or one.id.startswith(name) for one in answers):
-        known = {*BUILTINS, *(name for one in answers for name in one.names)}
+    if not any(name in answer.names or answer.id.startswith(name) for answer in answers):
+        names = {*BUILTINS, *(name for answer in answers for name in answer.names)}
         raise UsageError(
-            f"{name!r} is no answer, no file and no built-in program{nearest(name, known)};"
+            f"{name!r} is no answer, no file and no built-in program{nearest(name, names)};"
             " `aiosearch results list` and `aiosearch programs` list those"
         )
     return answer_named(answers, name)
@@ -97,27 +93,27 @@ def _mention_answers(name: str, arguments: ExplainArguments) -> None:
     except UsageError as error:
         tell(f"{name} is the program; what optimize has found for it cannot be told: {error}")
         return
-    own = [one for one in answers if name in one.names]
-    if own:
-        ids = ", ".join(distinguished(one, digits_of(answers)) for one in own)
+    same_name = [answer for answer in answers if name in answer.names]
+    if same_name:
+        ids = ", ".join(distinguished(answer, digits_of(answers)) for answer in same_name)
         tell(f"{name} is the program; what optimize has found for it goes by its id: {ids}")
 
 
 def _answered(answer: Answer, gpu: Device) -> ExplainedSubject:
     if not answer.source:
-        kept = ", ".join(answer.evidence.kept or ())
-        if kept:
-            raise UsageError(f"{answer.name} stands for a function of several programs: {kept}")
+        inputs = ", ".join(answer.evidence.kept or ())
+        if inputs:
+            raise UsageError(f"{answer.name} stands for a function of several programs: {inputs}")
         raise UsageError(
             f"{answer.name} says how a call of the function fared; what was found for it stands"
             " beside it in `aiosearch results list`"
         )
-    own = answer.renamed(answer.function)  # so that its functions have the usual names
-    bare = msgspec.structs.replace(own, source="", packing=None)
-    told = [line.removeprefix("# ") for line in bare.comments().splitlines()]
-    program = own.evidence.program
-    found = _functions(own.source, [(own.function, own.key.types)], gpu, program)
-    return ExplainedSubject(tuple(told), tuple(found))
+    renamed = answer.renamed(answer.function)  # so that its functions have the usual names
+    bare = msgspec.structs.replace(renamed, source="", packing=None)
+    comments = [line.removeprefix("# ") for line in bare.comments().splitlines()]
+    program = renamed.evidence.program
+    functions = _functions(renamed.source, [(renamed.function, renamed.key.types)], gpu, program)
+    return ExplainedSubject(tuple(comments), tuple(functions))
 
 
 def _written(path: str, gpu: Device) -> ExplainedSubject:
@@ -126,34 +122,34 @@ def _written(path: str, gpu: Device) -> ExplainedSubject:
         source = Path(path).read_text(encoding="utf-8")
         heads = list(_HEAD.finditer(source))
         types = [(head[1], tuple(_TYPE.findall(head[2]))) for head in heads]
-        found = tuple(_functions(source, types, gpu))
+        functions = tuple(_functions(source, types, gpu))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except (SyntaxError, ValueError, NativeError) as error:
         raise UsageError(f"{path}: {error}") from None
-    if not found:
+    if not functions:
         raise UsageError(
             f"there is no answer in {path}: `aiosearch optimize --emit` writes such files"
         )
-    return ExplainedSubject(tuple(head[0].removeprefix("# ") for head in heads), found)
+    return ExplainedSubject(tuple(head[0].removeprefix("# ") for head in heads), functions)
 
 
 def _lowered(program: Program, constant: Sequence[str], gpu: Device) -> ExplainedSubject:
     names = [term.parameter("name") for term in program.inputs]
-    for one in constant:
-        if one not in names:
-            raise UsageError(f"--constant {one}: no such input; there are {', '.join(names)}")
+    for name in constant:
+        if name not in names:
+            raise UsageError(f"--constant {name}: no such input; there are {', '.join(names)}")
     threads = usable_cores()
-    places = [names.index(one) for one in constant]
-    found = kernel_sources(program, host(), threads, 1, places)
-    if not found:
+    places = [names.index(name) for name in constant]
+    sources = kernel_sources(program, host(), threads, 1, places)
+    if not sources:
         raise UsageError(f"{program.name} has no kernels: nothing is computed, or no tile fits")
-    told = f"{program.name} by the schedule of the best prediction, on {of(threads, 'thread')}"
+    about = f"{program.name} by the schedule of the best prediction, on {of(threads, 'thread')}"
     kernels = (
         MachineCodeFunction(name, carried, gpu)
-        for name, carried in embedded_programs(found[0].source)
+        for name, carried in embedded_programs(sources[0].source)
     )
-    return ExplainedSubject((told,), tuple(kernels))
+    return ExplainedSubject((about,), tuple(kernels))
 
 
 def _functions(
@@ -178,8 +174,8 @@ def _functions(
 def _is_pallas(source: str, name: str) -> bool:
     for statement in ast.parse(source).body:
         if isinstance(statement, ast.FunctionDef) and statement.name == name:
-            used = [one for one in ast.walk(statement) if isinstance(one, ast.Attribute)]
-            return any(one.attr == "pallas_call" for one in used)
+            used = [node for node in ast.walk(statement) if isinstance(node, ast.Attribute)]
+            return any(node.attr == "pallas_call" for node in used)
     return False
 
 
@@ -188,41 +184,43 @@ _ALL = "all"
 
 def run(arguments: ExplainArguments) -> int:
     """Shows the sections that are asked for, and gives the exit code."""
-    wanted = _sections(arguments.show)
+    sections = _sections(arguments.show)
     require_folder(arguments.svg)
-    found = subject(arguments)
-    programs = [parse(one.program) for one in found.functions if one.program is not None]
+    explained = subject(arguments)
+    programs = [
+        parse(function.program) for function in explained.functions if function.program is not None
+    ]
     drawings = draw_all(arguments.svg, programs)
     if arguments.json:
-        give_json(_facts(arguments.target, found, drawings))
+        give_json(_facts(arguments.target, explained, drawings))
         return Exit.FINE
-    if len(found.functions) == len(wanted) == 1:
-        give(_raw_text(found.functions[0], wanted[0]))
+    if len(explained.functions) == len(sections) == 1:
+        give(_raw_text(explained.functions[0], sections[0]))
     else:
-        give("\n\n".join(_parts(found, wanted)))
-    if not wanted:
-        tell(f"for more: --show {' or '.join(_sections_not_shown(found))}")
+        give("\n\n".join(_parts(explained, sections)))
+    if not sections:
+        tell(f"for more: --show {' or '.join(_sections_not_shown(explained))}")
     for path in drawings:
         tell(f"drew {path}")
     return Exit.FINE
 
 
-def _sections(given: Sequence[str]) -> list[Section]:
+def _sections(texts: Sequence[str]) -> list[Section]:
     """What is asked for, in its order; nothing for what is usual."""
-    names = [name.strip() for text in given for name in text.split(",") if name.strip()]
+    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
     listed = ", ".join([*Section, _ALL])
-    if given and not names:
-        raise UsageError(f"--show {given[0]!r} names nothing: there are {listed}")
+    if texts and not names:
+        raise UsageError(f"--show {texts[0]!r} names nothing: there are {listed}")
     for name in names:
         if name not in (*Section, _ALL):
             raise UsageError(f"--show {name}: there are {listed}{nearest(name, Section)}")
-    return [one for one in Section if one in names or _ALL in names]
+    return [section for section in Section if section in names or _ALL in names]
 
 
-def _sections_not_shown(found: ExplainedSubject) -> list[str]:
+def _sections_not_shown(explained: ExplainedSubject) -> list[str]:
     """What is there and was not shown."""
-    there = {section for function in found.functions for section in function.more}
-    return [*(one for one in Section if one in there), _ALL]
+    there = {section for function in explained.functions for section in function.more}
+    return [*(section for section in Section if section in there), _ALL]
 
 
 def _raw_text(function: MachineCodeFunction | SourceFunction, section: Section) -> str:
@@ -233,12 +231,12 @@ def _raw_text(function: MachineCodeFunction | SourceFunction, section: Section) 
         raise UsageError(f"{section} of {function.name}: {why}") from None
 
 
-def _parts(found: ExplainedSubject, wanted: Sequence[Section]) -> Iterator[str]:
-    if found.told:
-        yield "\n".join(found.told)
-    for function in found.functions:
+def _parts(explained: ExplainedSubject, sections: Sequence[Section]) -> Iterator[str]:
+    if explained.told:
+        yield "\n".join(explained.told)
+    for function in explained.functions:
         yield function.told
-        for section in wanted or function.usual:
+        for section in sections or function.usual:
             try:
                 text = function.text(section)
             except AbsentError as why:
@@ -246,17 +244,23 @@ def _parts(found: ExplainedSubject, wanted: Sequence[Section]) -> Iterator[str]:
             yield f"-- {section} --\n{text}"
 
 
-def _facts(target: str, found: ExplainedSubject, drawings: Sequence[str]) -> dict[str, Any]:
-    functions = [_function(one) for one in found.functions]
-    return {"target": target, "told": found.told, "functions": functions, "drawings": drawings}
+def _facts(target: str, explained: ExplainedSubject, drawings: Sequence[str]) -> dict[str, Any]:
+    functions = [_function(function) for function in explained.functions]
+    return {"target": target, "told": explained.told, "functions": functions, "drawings": drawings}
 
 
-def _function(one: MachineCodeFunction | SourceFunction) -> dict[str, Any]:
+def _function(function: MachineCodeFunction | SourceFunction) -> dict[str, Any]:
     texts: dict[str, str | None] = {}
     absent: dict[str, str] = {}
     for section in Section:
         try:
-            texts[section] = one.text(section)
+            texts[section] = function.text(section)
         except AbsentError as why:
             absent[section] = str(why)
-    return {"name": one.name, "kind": one.kind, **one.facts(), "texts": texts, "absent": absent}
+    return {
+        "name": function.name,
+        "kind": function.kind,
+        **function.facts(),
+        "texts": texts,
+        "absent": absent,
+    }

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 from ....measure import Way
-from ....optimizer.outcomes.answer import Answer
-from ....optimizer.outcomes.evidence import Tried
-from ....optimizer.outcomes.report import Found, Report
-from ....optimizer.outcomes.roofline import roofline_fraction
+from ....optimizer import Answer, Found, Report, Tried, roofline_fraction
 from ...output.table import table
 
 SHOWN = 5
 """Ways that are shown beside the original."""
 
 
-def closing_table(found: Found, report: Report) -> str:
+def closing_table(outcome: Found, report: Report) -> str:
     """What was found for one program, below what is said of it."""
-    one = found.answer
-    head = f"{report.told(found)}\n{one.name}({one.key.inputs}) on {one.key.device}"
-    rows = [_row(tried) for tried in _few(found)]
+    answer = outcome.answer
+    head = f"{report.told(outcome)}\n{answer.name}({answer.key.inputs}) on {answer.key.device}"
+    rows = [_row(tried) for tried in _few(outcome)]
     titles = ("how", "time", "between", "speed-up", "verdict")
     parts = [head, table([titles, *rows], right=frozenset({1, 2, 3}))]
     return "\n".join(
-        [*parts, *_ways(one), *_notes(found), *_verdict_lines(found, report.used(found))]
+        [*parts, *_ways(answer), *_notes(outcome), *_verdict_lines(outcome, report.used(outcome))]
     )
 
 
-def _few(found: Found) -> list[Tried]:
+def _few(outcome: Found) -> list[Tried]:
     """The original and the fastest; those without times are told in words."""
-    timed = [one for one in found.tried if one.seconds is not None]
-    others = sorted(timed[1:], key=lambda one: -(one.speedup or 0.0))
-    return [*others[:SHOWN], *timed[:1]]
+    timed = [tried for tried in outcome.tried if tried.seconds is not None]
+    slower = sorted(timed[1:], key=lambda tried: -(tried.speedup or 0.0))
+    return [*slower[:SHOWN], *timed[:1]]
 
 
 def _row(tried: Tried) -> tuple[str, ...]:
@@ -61,14 +58,14 @@ def _ways(answer: Answer) -> list[str]:
     return [table([titles, *rows], right=frozenset(range(1, 6)))]
 
 
-def _notes(found: Found) -> list[str]:
-    return [f"  {one.how}: {one.note}" for one in found.tried if one.note]
+def _notes(outcome: Found) -> list[str]:
+    return [f"  {tried.how}: {tried.note}" for tried in outcome.tried if tried.note]
 
 
-def _verdict_lines(found: Found, used: bool) -> list[str]:
+def _verdict_lines(outcome: Found, used: bool) -> list[str]:
     """The verdict of the answer, its errors, and how near it is to what the device can do."""
-    facts = found.answer.evidence
-    lines = list(found.answer.verdict) if found.answer.faster else []
+    facts = outcome.answer.evidence
+    lines = list(outcome.answer.verdict) if outcome.answer.faster else []
     if facts.answer_error_ulp is not None and facts.original_error_ulp is not None:
         lines.append(
             f"  largest error {facts.answer_error_ulp:.2f} ulp, of the original"
@@ -78,7 +75,7 @@ def _verdict_lines(found: Found, used: bool) -> list[str]:
         lines.append(f"  keeps {facts.packed_bytes / 1e6:.3g} MB that are made beforehand")
     if facts.timed_on is not None:
         lines.append(f"  timed on {facts.timed_on}")
-    part = roofline_fraction(found.answer)
+    part = roofline_fraction(outcome.answer)
     if part is not None:
         lines.append(f"  {_reaching(part)}")
     return lines

@@ -12,9 +12,7 @@ import msgspec
 
 from ....capture.names import shown
 from ....capture.running import precision
-from ....optimizer.outcomes.plot import plot
-from ....optimizer.outcomes.report import Found, Report, WholeFunctionResult
-from ....optimizer.outcomes.roofline import ceilings_of, roofline_fraction
+from ....optimizer import Found, Report, WholeFunctionResult, ceilings_of, plot, roofline_fraction
 from ...inputs.functions import FunctionTarget, source_files, target
 from ...output.files import require_other, require_place, write
 from ...output.logs import logs_to_stderr
@@ -39,19 +37,19 @@ def run(arguments: OptimizeArguments) -> int:
         require_place(path)
     require_store(arguments.file)
     with reserved_stdout(), logs_to_stderr(False):
-        wanted = target(arguments)
-        _require_free(arguments, wanted)
-        tuning = OptimizeCommand(wanted, arguments)
-        made = _optimized(wanted, tuning)
-    if made is None:
+        function = target(arguments)
+        _require_free(arguments, function)
+        tuning = OptimizeCommand(function, arguments)
+        optimized = _optimized(function, tuning)
+    if optimized is None:
         tell(interrupted(tuning.kept))
         return Exit.INTERRUPTED
-    report = made.report
+    report = optimized.report
     assert report is not None
     if not report.found:
         reasons = "; ".join(report.left_alone) or "it computes nothing"
         raise UsageError(f"nothing in {arguments.function} can be searched: {reasons}")
-    _emit(arguments.emit, made)
+    _emit(arguments.emit, optimized)
     _write(arguments.plot, lambda: plot(report))
     if arguments.json:
         give_json(_facts(arguments, report))
@@ -60,23 +58,23 @@ def run(arguments: OptimizeArguments) -> int:
     return Exit.FINE
 
 
-def _require_free(arguments: OptimizeArguments, wanted: FunctionTarget) -> None:
+def _require_free(arguments: OptimizeArguments, function: FunctionTarget) -> None:
     """What is read is not written over."""
-    taken = dict.fromkeys(source_files(wanted), f"the source of {wanted.name}")
-    taken |= {arguments.file: "the file of answers"} if arguments.file else {}
+    uses = dict.fromkeys(source_files(function), f"the source of {function.name}")
+    uses |= {arguments.file: "the file of answers"} if arguments.file else {}
     for flag in ("emit", "plot"):
-        require_other(f"--{flag}", getattr(arguments, flag), taken)
+        require_other(f"--{flag}", getattr(arguments, flag), uses)
 
 
-def interrupted(kept: Sequence[str]) -> str:
+def interrupted(names: Sequence[str]) -> str:
     """What holds where a signal ended it."""
-    if not kept:
+    if not names:
         return "interrupted; nothing is kept"
-    return f"interrupted; kept is what was found for {', '.join(kept)}"
+    return f"interrupted; kept is what was found for {', '.join(names)}"
 
 
-def _optimized(wanted: FunctionTarget, tuning: OptimizeCommand) -> Made | None:
-    with precision(wanted.all_types), asyncio.Runner(loop_factory=fastest_loop()) as runner:
+def _optimized(function: FunctionTarget, tuning: OptimizeCommand) -> Made | None:
+    with precision(function.all_types), asyncio.Runner(loop_factory=fastest_loop()) as runner:
         try:
             return runner.run(tuning.run())
         except KeyboardInterrupt:
@@ -85,9 +83,9 @@ def _optimized(wanted: FunctionTarget, tuning: OptimizeCommand) -> Made | None:
 
 def _report_text(report: Report) -> str:
     parts = [str(report.whole)] if report.whole else []
-    parts += [closing_table(one, report) for one in report.found]
+    parts += [closing_table(outcome, report) for outcome in report.found]
     parts += [f"left alone: {why}" for why in report.left_alone]
-    if all(ceilings_of(one.answer) is None for one in report.found):
+    if all(ceilings_of(outcome.answer) is None for outcome in report.found):
         parts.append("the device's ceilings are not measured: aiosearch doctor --measure")
     return "\n\n".join([*parts, f"in {duration(report.seconds)}"])
 
@@ -98,7 +96,7 @@ def _facts(arguments: OptimizeArguments, report: Report) -> dict[str, Any]:
         "faster": report.faster,
         "speedup": report.speedup,
         "seconds": report.seconds,
-        "programs": [_program(one, report.used(one)) for one in report.found],
+        "programs": [_program(outcome, report.used(outcome)) for outcome in report.found],
         "whole": _whole(report.whole),
         "left_alone": report.left_alone,
     }
@@ -106,36 +104,36 @@ def _facts(arguments: OptimizeArguments, report: Report) -> dict[str, Any]:
 
 def _whole(whole: WholeFunctionResult | str) -> dict[str, Any] | str | None:
     if isinstance(whole, WholeFunctionResult):
-        told = {"remembered": whole.remembered, "in_doubt": whole.in_doubt}
-        return {**facts(whole.answer), **told}
+        doubts = {"remembered": whole.remembered, "in_doubt": whole.in_doubt}
+        return {**facts(whole.answer), **doubts}
     return whole or None
 
 
-def _program(found: Found, used: bool) -> dict[str, Any]:
-    told = facts(found.answer)
-    told["evidence"].pop("tried", None)  # it is said below
+def _program(outcome: Found, used: bool) -> dict[str, Any]:
+    answer_facts = facts(outcome.answer)
+    answer_facts["evidence"].pop("tried", None)  # it is said below
     return {
-        **told,
+        **answer_facts,
         "used": used,
-        "remembered": found.remembered,
-        "in_doubt": found.in_doubt,
-        "ceiling": roofline_fraction(found.answer),
-        "tried": msgspec.to_builtins(found.tried),
+        "remembered": outcome.remembered,
+        "in_doubt": outcome.in_doubt,
+        "ceiling": roofline_fraction(outcome.answer),
+        "tried": msgspec.to_builtins(outcome.tried),
     }
 
 
-def _emit(path: str | None, made: Made) -> None:
+def _emit(path: str | None, optimized: Made) -> None:
     """Writes the code, and says where it is not the function itself."""
-    if path is not None and not made.source():
+    if path is not None and not optimized.source():
         tell(f"nothing faster was found to write to {path}")
         return
-    _write(path, made.source)
-    if path is not None and made.lacks:
-        name = shown(made.original)
-        tell(f"{path} has the parts that are replaced, and not {name} itself: {made.lacks}")
+    _write(path, optimized.source)
+    if path is not None and optimized.lacks:
+        name = shown(optimized.original)
+        tell(f"{path} has the parts that are replaced, and not {name} itself: {optimized.lacks}")
 
 
-def _write(path: str | None, made: Callable[[], str]) -> None:
-    write(path, made)
+def _write(path: str | None, text: Callable[[], str]) -> None:
+    write(path, text)
     if path is not None:
         tell(f"wrote {path}")

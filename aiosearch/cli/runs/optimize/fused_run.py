@@ -20,13 +20,20 @@ from anyio import to_thread
 from ....devices import Device
 from ....events import AnyEvent, Progress, SearchFinished, WorkerLost
 from ....search import Search
-from ....superoptimizer.advice import limits_to_raise
-from ....superoptimizer.algebra.program_reader import NormalFormProgram
-from ....superoptimizer.derive.derivations import DerivationGraph
-from ....superoptimizer.progress import PhaseClock, StopRecorder, cpu_seconds
-from ....superoptimizer.space import Space
-from ....superoptimizer.superoptimization import Answer, Findings, superoptimize
-from ....superoptimizer.z3_referee.z3_referee import Refereed, referee
+from ....superoptimizer import (
+    Answer,
+    DerivationGraph,
+    Findings,
+    NormalFormProgram,
+    PhaseClock,
+    Refereed,
+    Space,
+    StopRecorder,
+    cpu_seconds,
+    limits_to_raise,
+    referee,
+    superoptimize,
+)
 from ....tensor import Program
 from ....tensor.files import to_json
 from ....tensor.text import write
@@ -75,8 +82,8 @@ class FusedRun:
     before the search.
     """
 
-    def __init__(self, wanted: FusedRequest) -> None:
-        self._wanted = wanted
+    def __init__(self, request: FusedRequest) -> None:
+        self._wanted = request
         self._screen: Screen = NoScreen()
         self._now = "reading the program"
         self._search: Search[Any, Any] | None = None
@@ -127,17 +134,17 @@ class FusedRun:
         return await referee(tables, processes=processes, going=self._going)
 
     async def _found(self) -> Findings:
-        wanted = self._wanted
+        request = self._wanted
         return await superoptimize(
-            wanted.program,
-            wanted.device,
-            space=wanted.space,
-            top=wanted.top,
+            request.program,
+            request.device,
+            space=request.space,
+            top=request.top,
             on=self._heard,
             tell=self._tell,
             going=self._going,
             opened=self._begun,
-            **wanted.options,
+            **request.options,
         )
 
     def _stop(self) -> None:
@@ -188,34 +195,34 @@ UNPROVED = 5
 """Terms that are told one by one where z3 does not know."""
 
 
-def space_text(reference: NormalFormProgram, wanted: FusedRequest) -> str:
+def space_text(reference: NormalFormProgram, request: FusedRequest) -> str:
     """The declared space of a program."""
     labels = zip(reference.labels, reference.sizes, strict=True)
     rows = [
-        ("program", signature(wanted.program)),
-        ("operators", operators(wanted.program)),
+        ("program", signature(request.program)),
+        ("operators", operators(request.program)),
         ("axes", ", ".join(f"{label} {size:,}" for label, size in labels)),
-        ("device", wanted.device.name),
+        ("device", request.device.name),
         ("", ""),
-        *wanted.space.lines(),
+        *request.space.lines(),
     ]
     return table(rows)
 
 
-def space_facts(reference: NormalFormProgram, wanted: FusedRequest) -> dict[str, Any]:
+def space_facts(reference: NormalFormProgram, request: FusedRequest) -> dict[str, Any]:
     """The same as data."""
     return {
-        "program": json.loads(to_json(wanted.program)),
+        "program": json.loads(to_json(request.program)),
         "axes": dict(zip(reference.labels, reference.sizes, strict=True)),
-        "device": wanted.device.name,
-        "space": msgspec.to_builtins(wanted.space),
-        "lines": dict(wanted.space.lines()),
+        "device": request.device.name,
+        "space": msgspec.to_builtins(request.space),
+        "lines": dict(request.space.lines()),
     }
 
 
 def signature(program: Program) -> str:
     """Its name and inputs."""
-    inputs = (f"{one.parameter('name')} {one.type}" for one in program.inputs)
+    inputs = (f"{term.parameter('name')} {term.type}" for term in program.inputs)
     return f"{program.name}({', '.join(inputs)})"
 
 
@@ -263,8 +270,8 @@ def _refereed(refereed: Refereed) -> str:
         counts += f"; interrupted: {of(refereed.left, 'term')} of these not asked about"
     rows = [counts, *(f"  denied: {term}" for term in refereed.denied)]
     shown = [f"  unknown: {term}" for term in refereed.unproved[:UNPROVED]]
-    more = len(refereed.unproved) - len(shown)
-    return "\n".join([*rows, *shown, *([f"  and {more} more unknown"] if more else [])])
+    hidden = len(refereed.unproved) - len(shown)
+    return "\n".join([*rows, *shown, *([f"  and {hidden} more unknown"] if hidden else [])])
 
 
 def _figures(outcome: FusedOutcome) -> str:
@@ -331,7 +338,7 @@ def _kernels(answer: Answer, findings: Findings) -> Iterator[str]:
 
 def seconds_text(seconds: Mapping[str, float]) -> str:
     """CPU seconds, all and by what was done."""
-    parts = ", ".join(f"{what} {taken:.2f}" for what, taken in seconds.items())
+    parts = ", ".join(f"{what} {spent:.2f}" for what, spent in seconds.items())
     return f"CPU seconds: {sum(seconds.values()):.2f}, of them {parts}"
 
 
@@ -348,7 +355,7 @@ def facts(outcome: FusedOutcome, drawn: Sequence[str]) -> dict[str, Any]:
         "cut": None if findings.cut is None else asdict(findings.cut),
         "tables": findings.sizes,
         "pruned": dict(findings.pruned.most_common()),
-        "answers": [_answer(one) for one in findings.answers],
+        "answers": [_answer(answer) for answer in findings.answers],
         "refused": findings.refused,
         "undone": outcome.undone,
         "raise": dict(outcome.raised),

@@ -6,13 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ....devices import Device, DeviceError, device, this_machine
-from ....superoptimizer.algebra.program_reader import (
-    NormalFormProgram,
-    UnsearchableError,
-    read,
-    uncast,
-)
-from ....superoptimizer.space import Space
+from ....superoptimizer import NormalFormProgram, Space, UnsearchableError, read, uncast
 from ....tensor import Program
 from ...inputs import programs
 from ...inputs.functions import bound
@@ -43,13 +37,13 @@ def run(arguments: OptimizeArguments) -> int:
         return run_pruned(arguments)
     program = _program(arguments)
     reference = _read(program)
-    wanted = _request(program, arguments)
+    request = _request(program, arguments)
     if arguments.space:
-        _show_space(reference, wanted, arguments.json)
+        _show_space(reference, request, arguments.json)
         return Exit.FINE
     require_folder(arguments.svg)
     with reserved_stdout(), logs_to_stderr(False):
-        following = FusedRun(wanted)
+        following = FusedRun(request)
         outcome = _searched(following)
     if outcome is None:
         tell(f"interrupted, with nothing to tell yet, while {following.at}")
@@ -86,10 +80,10 @@ def _request(program: Program, arguments: OptimizeArguments) -> FusedRequest:
 
 
 def _program(arguments: OptimizeArguments) -> Program:
-    name, (given, named) = arguments.function, programs.named_types(arguments.arg)
+    name, (positional, named) = arguments.function, programs.named_types(arguments.arg)
     if programs.is_function(name):
         programs.require_no_dtype(name, arguments.dtype)
-        types, named = bound(name, programs.function(name), given, named)
+        types, named = bound(name, programs.function(name), positional, named)
         if named:
             raise UsageError(
                 f"--search-only gives arguments by place, and {name} takes {', '.join(named)} by"
@@ -97,7 +91,7 @@ def _program(arguments: OptimizeArguments) -> Program:
             )
         return programs.read_function(name, types)
     program = programs.typed_program(name, programs.sizes(arguments.shape), arguments.dtype)
-    if given or named:
+    if positional or named:
         raise UsageError(f"--arg is for functions; {name} is a program, whose sizes --shape sets")
     return program
 
@@ -123,11 +117,11 @@ def _space(arguments: OptimizeArguments) -> Space:
     return Space(**limits)
 
 
-def _show_space(reference: NormalFormProgram, wanted: FusedRequest, json: bool) -> None:
+def _show_space(reference: NormalFormProgram, request: FusedRequest, json: bool) -> None:
     if json:
-        give_json(fused_run.space_facts(reference, wanted))
+        give_json(fused_run.space_facts(reference, request))
     else:
-        give(fused_run.space_text(reference, wanted))
+        give(fused_run.space_text(reference, request))
 
 
 def _searched(following: FusedRun) -> FusedOutcome | None:
@@ -139,7 +133,7 @@ def _searched(following: FusedRun) -> FusedOutcome | None:
 
 
 def _give(outcome: FusedOutcome, arguments: OptimizeArguments) -> None:
-    drawn = draw_all(arguments.svg, [one.program for one in outcome.findings.answers])
+    drawn = draw_all(arguments.svg, [answer.program for answer in outcome.findings.answers])
     if arguments.json:
         give_json(fused_run.facts(outcome, drawn))
     else:

@@ -13,12 +13,8 @@ from anyio import to_thread
 
 from ....capture.running import placeholders, precision
 from ....measure import ArrayType
-from ....measure.draws import draw
-from ....optimizer.device_kind import device, platform
-from ....optimizer.handback.optimized import Optimized
-from ....optimizer.optimization import optimize
-from ....optimizer.outcomes.report import CALLED, WHOLE
-from ....optimizer.outcomes.results import Results
+from ....measure.random_inputs import draw
+from ....optimizer import CALLED, WHOLE, Optimized, Results, device, optimize, platform
 from ...inputs.functions import FunctionTarget
 from ...output.screen import LiveScreen, NoScreen, PlainScreen, Screen, ticking
 from ...output.units import duration
@@ -44,7 +40,7 @@ class OptimizeCommand:
     @property
     def kept(self) -> tuple[str, ...]:
         """The names of what was found and kept so far."""
-        names = (one.removesuffix(WHOLE).removesuffix(CALLED) for one in self._results.written)
+        names = (name.removesuffix(WHOLE).removesuffix(CALLED) for name in self._results.written)
         return tuple(dict.fromkeys(names))
 
     async def run(self) -> Made | None:
@@ -64,17 +60,19 @@ class OptimizeCommand:
         return LiveScreen() if sys.stderr.isatty() else PlainScreen(scope.cancel)
 
     async def _optimized(self) -> Made:
-        given, named = self._arguments, self._target.named
+        arguments, named = self._arguments, self._target.named
         with self._results as results:
+            place, seed = arguments.target, arguments.seed
+            values = await to_thread.run_sync(_arguments, self._target, place, seed)
             return await optimize(
                 self._target.function,
-                *await to_thread.run_sync(_arguments, self._target, given.target, given.seed),
+                *values,
                 kwargs=dict(zip(named, placeholders(list(named.values())), strict=True)),
-                effort=given.effort,
-                target=given.target,
-                seed=given.seed,
-                strict=given.strict,
-                kernels=not given.no_kernels,
+                effort=arguments.effort,
+                target=arguments.target,
+                seed=arguments.seed,
+                strict=arguments.strict,
+                kernels=not arguments.no_kernels,
                 constant_argnums=self._target.constant,
                 results=results,
                 tell=self._tell,
@@ -88,11 +86,11 @@ class OptimizeCommand:
         return duration(time.monotonic() - self._started)
 
 
-def _arguments(wanted: FunctionTarget, name: str, seed: int) -> list[Any]:
+def _arguments(function: FunctionTarget, name: str, seed: int) -> list[Any]:
     """What stands for the arguments; those that stay the same are arrays of the target named."""
-    found = placeholders(wanted.types)
-    for at in wanted.constant:
-        type_ = ArrayType(str(found[at].dtype), found[at].shape)
-        with precision(wanted.all_types):
-            found[at] = jax.device_put(draw(type_, seed, at), device(platform(name)))
-    return found
+    values = placeholders(function.types)
+    for at in function.constant:
+        type_ = ArrayType(str(values[at].dtype), values[at].shape)
+        with precision(function.all_types):
+            values[at] = jax.device_put(draw(type_, seed, at), device(platform(name)))
+    return values

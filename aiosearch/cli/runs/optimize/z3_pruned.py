@@ -14,7 +14,7 @@ import anyio
 
 from ....result import Result
 from ....search import Search
-from ....superoptimizer.progress import cpu_seconds
+from ....superoptimizer import cpu_seconds
 from ....workloads.blocks import LONGEST, BlockProgram, Blocks
 from ....workloads.mirage.tasks import TASKS
 from ...output.logs import logs_to_stderr
@@ -67,8 +67,8 @@ def run(arguments: OptimizeArguments) -> int:
 def _problem(arguments: OptimizeArguments) -> Blocks:
     name = arguments.function.replace("_", "-")
     if name not in TASKS:
-        known = ", ".join(task.replace("-", "_") for task in TASKS)
-        raise UsageError(f"--prune z3 knows {known}, each at one shape, not {arguments.function}")
+        tasks = ", ".join(task.replace("-", "_") for task in TASKS)
+        raise UsageError(f"--prune z3 knows {tasks}, each at one shape, not {arguments.function}")
     for option in _OTHER_WAY:
         if getattr(arguments, option):
             raise UsageError(f"--{option.replace('_', '-')} is not for --prune z3")
@@ -138,8 +138,8 @@ def _text(problem: Blocks, result: Result[BlockProgram], seconds: dict[str, floa
     if result.best is not None:
         parts.append(f"the first: {result.best.text}")
     elif facts["status"] == "complete":
-        more = len(TASKS[problem.task].inputs) + problem.length + 1
-        parts.append(f"nothing has so few operators: raise --block-operators to {more} or more")
+        longer = len(TASKS[problem.task].inputs) + problem.length + 1
+        parts.append(f"nothing has so few operators: raise --block-operators to {longer} or more")
     return "\n\n".join([*parts, seconds_text(seconds)])
 
 

@@ -75,7 +75,9 @@ class BlockDemand:
     shared_bytes: int
     """Bytes of operands of dots that are there for all of a block's time."""
     streamed_bytes: int
-    """Bytes of operands that each iteration loads."""
+    """Of those that each iteration loads."""
+    reread_bytes: int
+    """Of these, the largest tile that something beside the dot reads."""
     step_bytes: int
     """What a block loads in one iteration, or at once where it has no loop."""
     loaded_bytes: int
@@ -86,7 +88,7 @@ class BlockDemand:
     operations: int
     """Operations outside of dots."""
     special: int
-    """Of `operations`, exp, roots, divisions and the like."""
+    """How many of `operations` are exp, roots, divisions and the like."""
     layout: TileLayout
 
     @cached_property
@@ -131,6 +133,7 @@ class _DemandCounter:
             pressure=RegisterPressure(self._layout, self._loops),
             shared_bytes=sum(size for size, moves in shared.values() if not moves),
             streamed_bytes=sum(size for size, moves in shared.values() if moves),
+            reread_bytes=max(map(self._reread, nodes.all), default=0),
             step_bytes=sum(size for size, _ in loaded),
             loaded_bytes=self._blocks * sum(size * times for size, times in loaded),
             memory_bytes=sum(math.prod(item.shape) * BYTES[item.dtype] for item in buffers),
@@ -141,7 +144,7 @@ class _DemandCounter:
         )
 
     def _passed(self) -> dict[TileNode, int]:
-        """In how many loops a node is computed."""
+        """The number of loops in which each node is computed."""
         passes = dict.fromkeys(self._layout.nodes.all, 0)
         stored = [output for output in self._layout.nodes.outputs if self._loops.repeats(output)]
         # A node that several loops need is computed in each of them again.
@@ -174,6 +177,21 @@ class _DemandCounter:
             moves = self._layout.loop in indices
             if moves or load in node.taken:
                 yield load, self._layout.size(indices) * BYTES[load.buffer.dtype], moves
+
+    def _reread(self, node: TileNode) -> int:
+        """The bytes of what an iteration loads for a dot, and this node sums up apart from it."""
+        if self._layout.dot(node) is not None or not node.folded:
+            return 0
+        dots = [one for one in self._layout.nodes.all if self._layout.dot(one) is not None]
+        fed = {load for dot in dots for load, _ in self._fed(dot)}
+        return max(
+            (
+                self._layout.size(indices) * BYTES[load.buffer.dtype]
+                for load, indices in node.taken.items()
+                if load in fed and self._layout.loop in indices
+            ),
+            default=0,
+        )
 
     def _fed(self, node: TileNode) -> Iterator[tuple[ir.BufferLoad, frozenset[ir.LoopIndex]]]:
         """All that `node` is made of in one iteration, as it is loaded."""

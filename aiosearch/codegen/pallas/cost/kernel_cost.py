@@ -1,24 +1,23 @@
-"""The least time that a tiled kernel takes on a GPU.
+"""The time that a tiled kernel takes on a GPU, predicted from what its blocks ask for.
 
-Problem: rank hundreds of tilings without a GPU. The model is a lower bound of what each resource
-takes, of which the slowest decides; it is meant to order tilings, not to be exact.
+The problem: of some thousand tilings a few are compiled and timed, so the order matters more than
+the figure. Four things bound the time from below, and none of them is ever reached alone:
 
-Bytes are counted once from the device's memory, and for each block from its cache. Both come as
-fast as the blocks that are there at one time ask for them; the multiprocessor that has most blocks
-is the last to end.
+    memory       all bytes once, at what DRAM gives at best
+    stream       the busiest multiprocessor's bytes, at what it can draw: its own ceiling, or what
+                 is on its way (resident blocks x stages ahead x a step's bytes) over the latency
+    arithmetic   dots and the rest, what warps issue one after the other, and spilled registers
+    chain        steps in a row of one block, where nothing is loaded ahead
 
-Worked example: a product of bf16[64, 4096] by bf16[4096, 4096] on an H200, in tiles of 32 x 64 x 64
-with 4 warps and 3 stages: 88 registers of a thread, 24,576 bytes of shared memory, one block
-resident on each multiprocessor, 14.6 microseconds.
+They overlap, but not wholly, which their sum to the fourth power says: where two are alike, the
+kernel takes a fifth longer than either. Of eight rows by 4096x6144, tiles of 16x64x64, two warps
+and five stages give 96 blocks, which is less than the 132 multiprocessors of an H100: each has one
+block with 40 KiB on its way, and the kernel takes 34 microseconds, where 192 blocks with two on
+half of the multiprocessors take 21.
 
-Units are seconds and bytes. Figures of the device come from `Device`; those marked as assumed below
-were not measured. `benchmarks/gpuplans.py` prints predictions beside the bound of the device and,
-where a compiler is installed, registers as ptxas counts them.
-
-Invariant: `seconds` depends on the tiles only through `BlockDemand`, which is counted once for all
-numbers of warps and stages.
-
-See docs/why/kernels.md, "The same kernel for a GPU".
+The constants below are fitted to `benchmarks/device/sweep_h100.jsonl`, 355 tilings of six programs,
+by `benchmarks/device/predictor.py`, which prints how well the order is met, also for programs that
+were left out of the fit. The cost is some hundred operations for a tiling.
 """
 
 from __future__ import annotations
@@ -40,22 +39,39 @@ MOST_REGISTERS_PER_THREAD = 255
 _REGISTERS_PER_MULTIPROCESSOR = 65536
 """Registers of a multiprocessor (CUDA C++ Programming Guide, technical specifications)."""
 _BASE_REGISTERS_PER_THREAD = 40
-"""Of a thread's registers, those for positions, masks and what the compiler likes to hold."""
+"""Registers of a thread for positions, masks and what the compiler likes to hold."""
 _THREADS_PER_WARP = 32
 _SPECIAL_RESULTS_PER_CYCLE = 16
-"""A multiprocessor has 16 units for these, of 128 that multiply and add (CUDA C++ Programming
-Guide, throughput of native arithmetic instructions), which count twice."""
+"""Results of special functions in a cycle: a multiprocessor has 16 units for them, of 128 that
+multiply and add (CUDA C++ Programming Guide, throughput of native arithmetic instructions), which
+count twice."""
 
-_DRAM_LATENCY_SECONDS = 6e-7
-"""Seconds from asking the device's memory to having it; assumed."""
-_DOT_LATENCY_SECONDS = 2e-8
-"""Seconds of one matrix instruction, which the next one on the same sums waits for; assumed."""
+_DRAM_LATENCY_SECONDS = 9e-7
+"""Seconds from asking the device's memory to having it, with other blocks asking too; fitted."""
+_DRAM_EFFICIENCY = 0.78
+"""What of the data sheet's bytes per second the best kernels come to; fitted."""
+_MULTIPROCESSOR_BYTES_PER_SECOND = 42e9
+"""What one multiprocessor draws at most; fitted, and 24 bytes per cycle at 1.755 GHz."""
+_ARITHMETIC_EFFICIENCY = 0.41
+"""What of the data sheet's operations kernels with dots come to, while instructions wait for each
+other; fitted."""
+_DOT_ISSUE_SECONDS = 7.5e-9
+"""For which a warp keeps its multiprocessor, for each matrix instruction's depth; fitted. A small
+tile has all warps of a block do the same: with 16x16 and eight warps it costs five times as much
+as reading the weights."""
+_SPILL_SECONDS = 5.7e-10
+"""For which a warp stores and reloads one register in an iteration; fitted."""
 _DOT_DEPTH = 16
-"""What one matrix instruction sums over."""
-_BARRIER_SECONDS = 1e-7
-"""Seconds in which the warps of a block wait for each other, in each iteration; assumed."""
+"""What a matrix instruction sums over."""
+_DOT_LATENCY_SECONDS = 4e-8
+"""Of one matrix instruction, which the next one on the same sums waits for; chosen among those that
+order the sweep alike, so that 64 iterations of 96 blocks come to what they took."""
+_BARRIER_SECONDS = 2e-7
+"""In which the warps of a block wait for each other, in each iteration; chosen in the same way."""
 _SMALL_DOT_EFFICIENCY = 0.62
 """What of the matrix units' rate smaller products come to at best; assumed, for Hopper."""
+_OVERLAP = 4.0
+"""The power in which what bounds the time is added up; fitted."""
 
 
 def registers(asked: BlockDemand, warps: int) -> int:
@@ -72,6 +88,114 @@ def shared_bytes(asked: BlockDemand, stages: int) -> int:
     # operands to registers first, so that buffer is free again.
     copies = stages - (not tall) if asked.steps > 1 else 1
     return asked.shared_bytes + asked.streamed_bytes * max(1, copies)
+
+
+def widest_shared_bytes(asked: BlockDemand, stages: int) -> int:
+    """Of a block, where Triton takes more than the operands of dots.
+
+    What is loaded ahead and read by more than its dot, as keys that are normalised are, has a copy
+    for every stage, and goes through shared memory once more as float32 to reach the dot. Five of
+    360 tilings asked an H100 for that much, and all had such an operand of 256 columns.
+    """
+    copies = 1 if asked.steps > 1 else 0
+    return shared_bytes(asked, stages) + copies * asked.reread_bytes + 2 * asked.reread_bytes
+
+
+@dataclass(frozen=True)
+class TilingFigures:
+    """What the time of a kernel depends on: some numbers, wherever they are from."""
+
+    blocks: int
+    steps: int
+    loops: int
+    memory_bytes: int
+    loaded_bytes: int
+    streamed_bytes: int
+    step_bytes: int
+    shared_bytes: int
+    """Of a block."""
+    registers: int
+    """Of a thread, more than it may have where some are spilled."""
+    warps: int
+    stages: int
+    dot_steps: int
+    """Matrix instructions of one block that wait for each other."""
+    arithmetic_seconds: float
+    """Of all blocks, by the data sheet's rates, if multiprocessors did the same and were busy."""
+    device: Device
+
+    @cached_property
+    def resident(self) -> int:
+        """The blocks that a multiprocessor has at one time."""
+        device, threads = self.device, self.warps * _THREADS_PER_WARP
+        room = device.unit_shared_bytes // (self.shared_bytes + device.block_reserved_bytes or 1)
+        registers = _REGISTERS_PER_MULTIPROCESSOR // (
+            threads * min(self.registers, MOST_REGISTERS_PER_THREAD)
+        )
+        most = min(device.unit_blocks, device.unit_threads // threads)
+        return max(1, min(self.turns, room, registers, most))
+
+    @property
+    def turns(self) -> int:
+        """The blocks of the multiprocessor that has most."""
+        return -(-self.blocks // self.device.units)
+
+    @property
+    def seconds(self) -> float:
+        bounds = (self.memory, self.stream, self.arithmetic, self.chain)
+        longest = max(bounds)
+        overlapped: float = sum((bound / longest) ** _OVERLAP for bound in bounds) ** (1 / _OVERLAP)
+        return self.device.launch_seconds + _DRAM_LATENCY_SECONDS + longest * overlapped
+
+    @property
+    def memory(self) -> float:
+        """From the device's memory."""
+        return self.memory_bytes / (self.device.bytes_per_second * _DRAM_EFFICIENCY)
+
+    @property
+    def stream(self) -> float:
+        """Through the busiest multiprocessor: what is on its way limits how much comes."""
+        own = self.loaded_bytes / self.blocks * self.turns
+        coming = self.resident * self.step_bytes * self._copies / _DRAM_LATENCY_SECONDS
+        return own / max(1.0, min(_MULTIPROCESSOR_BYTES_PER_SECOND, coming))
+
+    @property
+    def arithmetic(self) -> float:
+        """Matrix units and the others, with what warps issue and what they spill."""
+        busy = min(1.0, self.warps * self.resident / WARPGROUP_WARPS)
+        even = self._uneven * self.arithmetic_seconds / busy
+        if not self.dot_steps:
+            return even
+        steps = self.turns * self.warps
+        spilled = max(0, self.registers - MOST_REGISTERS_PER_THREAD)
+        return (
+            even / _ARITHMETIC_EFFICIENCY
+            + steps * self.dot_steps * _DOT_ISSUE_SECONDS
+            + steps * self._iterations * spilled * _SPILL_SECONDS
+        )
+
+    @property
+    def chain(self) -> float:
+        """Iterations and dots of a block in a row, and memory where nothing is loaded ahead."""
+        wait = _BARRIER_SECONDS
+        if self._copies == 1:
+            wait = _DRAM_LATENCY_SECONDS + self.step_bytes / _MULTIPROCESSOR_BYTES_PER_SECOND
+        waits = self._iterations * wait + self.dot_steps * _DOT_LATENCY_SECONDS
+        return self.turns / self.resident * waits
+
+    @property
+    def _copies(self) -> int:
+        """So many iterations' bytes are on their way."""
+        return max(1, self.stages - 1) if self.streamed_bytes else 1
+
+    @property
+    def _iterations(self) -> int:
+        return self.loops * self.steps if self.loops else 1
+
+    @property
+    def _uneven(self) -> float:
+        """How much more the busiest multiprocessor does than it would if all did the same."""
+        return self.turns * self.device.units / self.blocks
 
 
 @dataclass(frozen=True)
@@ -93,58 +217,39 @@ class TilingPrediction:
         """Bytes of shared memory of a block."""
         return shared_bytes(self.asked, self.stages)
 
-    @cached_property
+    @property
     def resident(self) -> int:
         """The blocks that a multiprocessor has at one time."""
-        device, threads = self.device, self.warps * _THREADS_PER_WARP
-        room = device.unit_shared_bytes // (self.shared_bytes + device.block_reserved_bytes or 1)
-        registers = _REGISTERS_PER_MULTIPROCESSOR // (
-            threads * min(self.registers, MOST_REGISTERS_PER_THREAD)
-        )
-        # Four limits of occupancy: shared memory, registers, blocks and threads; and there are no
-        # more than a multiprocessor's share of all blocks.
-        most = min(device.unit_blocks, device.unit_threads // threads)
-        return max(1, min(self._turns, room, registers, most))
-
-    @property
-    def _turns(self) -> int:
-        """The blocks of the multiprocessor that has most."""
-        return -(-self.asked.blocks // self.device.units)
+        return self.figures.resident
 
     @property
     def seconds(self) -> float:
-        """How long the kernel takes at best."""
-        # The first load, and the first load of each loop, are waited for by everyone.
-        begun = self.device.launch_seconds + _DRAM_LATENCY_SECONDS * (1 + self.asked.loops)
-        return begun + max(self._memory, self._cache, self._arithmetic, self._chain)
+        """How long it takes, launched alone."""
+        return self.figures.seconds
 
-    @property
-    def _uneven(self) -> float:
-        """How much more the busiest multiprocessor does than it would if all did the same."""
-        return self._turns * self.device.units / self.asked.blocks
-
-    @property
-    def _memory(self) -> float:
-        """Seconds of traffic with the device's memory: what is on its way limits how much comes."""
-        ahead = self.stages - 1 if self.asked.streamed_bytes else 1
-        blocks = min(self.asked.blocks, self.resident * self.device.units)
-        # Little's law: bytes in flight divided by the latency are the throughput that a kernel can
-        # draw.
-        coming = blocks * self.asked.step_bytes * ahead / _DRAM_LATENCY_SECONDS
-        return self.asked.memory_bytes / min(self.device.bytes_per_second, max(1.0, coming))
-
-    @property
-    def _cache(self) -> float:
-        return self._uneven * self.asked.loaded_bytes / self.device.cache_bytes_per_second
+    @cached_property
+    def figures(self) -> TilingFigures:
+        asked = self.asked
+        return TilingFigures(
+            blocks=asked.blocks,
+            steps=asked.steps,
+            loops=asked.loops,
+            memory_bytes=asked.memory_bytes,
+            loaded_bytes=asked.loaded_bytes,
+            streamed_bytes=asked.streamed_bytes,
+            step_bytes=asked.step_bytes,
+            shared_bytes=self.shared_bytes,
+            registers=self.registers,
+            warps=self.warps,
+            stages=self.stages,
+            dot_steps=sum(math.ceil(one.summed / _DOT_DEPTH) for one in asked.products),
+            arithmetic_seconds=self._arithmetic,
+            device=self.device,
+        )
 
     @property
     def _arithmetic(self) -> float:
-        """Seconds of matrix units and the others, which take turns where a multiprocessor has few
-        warps.
-        """
-        # A multiprocessor has four schedulers: with fewer than four warps some of them have nothing
-        # to issue.
-        busy = min(1.0, self.warps * self.resident / WARPGROUP_WARPS)
+        """Matrix units and the others, which take turns where a unit has few warps."""
         rate = self.device.rate(DType.F32)
         other_seconds = (
             self.asked.operations / rate + self.asked.special * _SPECIAL_RESULTS_PER_CYCLE / rate
@@ -153,7 +258,7 @@ class TilingPrediction:
             product.operations / (self.device.rate(product.dtype) * self._share(product))
             for product in self.asked.products
         )
-        return self._uneven * (products + other_seconds) / busy
+        return products + other_seconds
 
     def _share(self, product: DotProduct) -> float:
         """The share of the matrix units' rate that `product` reaches."""
@@ -163,17 +268,3 @@ class TilingPrediction:
             * self.asked.warping(self.warps).of(product.node)
             / self.warps
         )
-
-    @property
-    def _chain(self) -> float:
-        """Seconds of what a block does one after the other; only operands of dots are loaded
-        ahead.
-        """
-        # Without operands of dots nothing is loaded ahead, and each iteration waits for memory.
-        wait = _BARRIER_SECONDS if self.asked.streamed_bytes else _DRAM_LATENCY_SECONDS
-        waits = self.asked.loops * self.asked.steps * wait
-        dots = (
-            sum(math.ceil(product.summed / _DOT_DEPTH) for product in self.asked.products)
-            * _DOT_LATENCY_SECONDS
-        )
-        return self._turns / self.resident * (waits + dots)

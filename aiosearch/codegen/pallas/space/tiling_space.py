@@ -29,7 +29,12 @@ from ... import ir
 from ...schedule.space import ScheduleChoice, ScheduleConstraint, ScheduleParameter, ranked_choices
 from ..contractions import matrices
 from ..cost.block_demand import BlockDemand, block_demand
-from ..cost.kernel_cost import MOST_REGISTERS_PER_THREAD, TilingPrediction, registers, shared_bytes
+from ..cost.kernel_cost import (
+    MOST_REGISTERS_PER_THREAD,
+    TilingPrediction,
+    registers,
+    widest_shared_bytes,
+)
 from ..dialect import LEAST_DOT_SIZE
 from ..errors import CannotPrint
 from ..layout import TileLayout, Tiling, parallel, serial
@@ -38,10 +43,8 @@ from ..nodes import TileNodes
 if TYPE_CHECKING:
     from ....devices import Device
 
-WARP_COUNTS = (4, 8, 2)
-"""Warps of a block; the first is where trials begin."""
-PIPELINE_STAGES = (3, 4, 2)
-"""Stages of the loop; the first is where trials begin."""
+WARP_COUNTS = (4, 8, 2, 1)
+PIPELINE_STAGES = (3, 4, 2, 5)
 _WARPS, _STAGES, _FASTEST = "warps", "stages", "fastest"
 
 _DOT_TILE_LIMITS = (LEAST_DOT_SIZE, 128)
@@ -238,7 +241,7 @@ class TilingSpace:
         """Whether shared memory holds the operands of dots, and those that are loaded ahead."""
         *tiles, stages = chosen
         asked = self._asked(*tiles)
-        return asked is not None and shared_bytes(asked, stages) <= self._device.shared_bytes
+        return asked is not None and widest_shared_bytes(asked, stages) <= self._device.shared_bytes
 
 
 def _one_at_most(*tiles: int) -> bool:

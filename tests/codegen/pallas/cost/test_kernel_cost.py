@@ -9,9 +9,14 @@ import pytest
 from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.pallas import Tiling, plans
 from aiosearch.codegen.pallas.cost.block_demand import block_demand
-from aiosearch.codegen.pallas.cost.kernel_cost import MOST_REGISTERS_PER_THREAD, TilingPrediction
+from aiosearch.codegen.pallas.cost.kernel_cost import (
+    MOST_REGISTERS_PER_THREAD,
+    TilingPrediction,
+    widest_shared_bytes,
+)
 from aiosearch.codegen.pallas.layout import TileLayout
 from aiosearch.codegen.pallas.nodes import TileNodes
+from aiosearch.codegen.pallas.space.tiling_space import TilingSpace
 from aiosearch.codegen.passes.kernel_fusion import fuse_kernels
 from aiosearch.devices import device
 from aiosearch.tensor import DType, Program
@@ -84,3 +89,35 @@ def test_operands_that_shared_memory_cannot_hold_do_not_fit() -> None:
     tiles = {"i": 16, "j": 128, "k": 256}
     two, four = (_predicted(_gated(), tiles, warps=8, stages=n).shared_bytes for n in (2, 4))
     assert two <= H200.shared_bytes < four
+
+
+REFUSED = [
+    ({"i": 1, "j": 64, "k": 16, "k1": 256}, 4),
+    ({"i": 1, "j": 128, "k": 32, "k1": 256}, 4),
+    ({"i": 1, "j": 16, "k": 32, "k1": 256}, 5),
+    ({"i": 1, "j": 32, "k": 32, "k1": 256}, 4),
+]
+"""Tiles and stages for which Triton asked an H100 for 251904 bytes and more."""
+
+
+@pytest.mark.parametrize(("tiles", "stages"), REFUSED)
+def test_keys_that_are_normalised_need_room_for_more_than_their_product(
+    tiles: dict[str, int], stages: int
+) -> None:
+    kernel = fuse_kernels(lower(builtin("qk_norm", DType.BF16, head=16))).kernels[-1]
+    asked = block_demand(TileLayout(TileNodes(kernel), Tiling(tiles)))
+    assert widest_shared_bytes(asked, stages) > H200.shared_bytes
+    chosen = {**tiles, "j1": 0, "warps": 4, "stages": stages, "fastest": None}
+    space = TilingSpace(kernel, H200)
+    assert not all(
+        constraint.holds(*(chosen[name] for name in constraint.of))
+        for constraint in space.constraints
+    )
+
+
+def test_keys_that_are_normalised_find_room_in_two_stages() -> None:
+    """As they did on an H100."""
+    kernel = fuse_kernels(lower(builtin("qk_norm", DType.BF16, head=16))).kernels[-1]
+    tiles = {"i": 1, "j": 128, "k": 32, "k1": 256}
+    asked = block_demand(TileLayout(TileNodes(kernel), Tiling(tiles)))
+    assert widest_shared_bytes(asked, 2) <= H200.shared_bytes

@@ -1,0 +1,178 @@
+"""`aiosearch tune` for a kernel: watched, interrupted, printed and written."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import os
+import re
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import anyio
+import jax
+import jax.numpy as jnp
+
+from ...arguments import nearest
+from ...tuner.kernels import Call
+from ...tuner.pictures import picture
+from ...tuner.pipeline import TuningProgress, TuningRun
+from ...tuner.records import RecordTable
+from ...tuner.reports import TuningReport
+from ...tuner.tunables import AnyTunable, Tunable, device_name
+from ...tuner.types import Configuration, Pytree
+from ..inputs import objects
+from ..output.files import require_drawing, require_place, write
+from ..output.logs import logs_to_stderr
+from ..output.screen import LiveScreen, NoScreen, PlainScreen, Screen, ticking
+from ..output.streams import Exit, UsageError, give, give_json, reserved_stdout, tell
+from ..output.units import duration
+from ..signals import Interrupts
+from .search import fastest_loop
+
+if TYPE_CHECKING:
+    from ..commands.tune import TuneArguments
+
+_ARRAY = re.compile(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]")
+_TYPES = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
+    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
+    "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8", "bool": "bool",
+}  # fmt: skip
+
+
+def run(arguments: TuneArguments) -> int:
+    """Tunes a kernel, prints the closing table, and gives the exit code."""
+    # The process that times on a GPU needs the memory that jax would take for this one.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    require_drawing(arguments.plot)
+    require_place(arguments.plot)
+    with reserved_stdout(), logs_to_stderr(False):
+        assert arguments.kernel is not None
+        kernel = _kernel(arguments.kernel)
+        if arguments.table is not None:
+            kernel.table = RecordTable(Path(arguments.table))
+        call = _call(arguments.kernel, kernel, arguments.arg)
+        command = TuneCommand(kernel, call, arguments)
+        with asyncio.Runner(loop_factory=fastest_loop()) as runner:
+            try:
+                report = runner.run(command.run())
+            except KeyboardInterrupt:
+                report = None
+    if report is None:
+        found = kernel.table.find(kernel.name, command.device, call.text)
+        kept = "nothing is kept" if found is None else f"{kernel.table.path} has the fastest so far"
+        tell(f"interrupted; {kept}")
+        return Exit.INTERRUPTED
+    write(arguments.plot, lambda: picture(report))
+    if arguments.json:
+        give_json(report.facts())
+    else:
+        give(str(report))
+        give(f"  in {kernel.table.path}")
+    return Exit.FINE
+
+
+class TuneCommand:
+    """Tunes on the running loop; made and used once."""
+
+    def __init__(self, kernel: AnyTunable, call: Call, arguments: TuneArguments) -> None:
+        self._kernel = kernel
+        self._call = call
+        self._arguments = arguments
+        self._screen: Screen = NoScreen()
+        self._now = "compiling the untuned form"
+        self._best: float | None = None
+        self.device = ""
+
+    async def run(self) -> TuningReport | None:
+        """Gives what was found; nothing where a second signal broke it off."""
+        self.device = await asyncio.to_thread(device_name)
+        self._started = time.monotonic()
+        given = self._arguments
+        options: Configuration = {"seconds": given.seconds, "trials": given.trials}
+        tuning = TuningRun(
+            self._kernel,
+            self._call,
+            algorithm=(given.algorithm or ["evolution"])[0],
+            model=given.model,
+            seed=given.seed,
+            again=given.again,
+            frozen=given.frozen,
+            on_progress=self._progress,
+            **options,
+        )
+        with ExitStack() as stack, anyio.CancelScope() as scope:
+            if not given.quiet:
+                terminal = sys.stderr.isatty()
+                self._screen = LiveScreen() if terminal else PlainScreen(scope.cancel)
+            stack.callback(self._screen.close)
+            stack.enter_context(Interrupts(tuning.stop, scope.cancel))
+            async with ticking(self._screen, lambda: f"{self._past():>6}  {self._now} ..."):
+                return await tuning.run()
+        return None
+
+    def _progress(self, progress: TuningProgress) -> None:
+        best = progress.best or progress.baseline
+        gain = f"best {duration(best)}, {progress.baseline / best:.2f}x the untuned form"
+        self._now = f"{progress.trials} tried, {gain}"
+        if self._best is None or best < self._best:
+            self._best = best
+            entry = progress.measurement
+            shown = "" if entry is None else ", ".join(
+                f"{name}={value}" for name, value in entry.trace.decisions.items()
+            )  # fmt: skip
+            self._screen.line(f"{self._past():>6}  {gain}: {shown}")
+
+    def _past(self) -> str:
+        return duration(time.monotonic() - self._started)
+
+
+def _kernel(target: str) -> AnyTunable:
+    kernel = objects.find(target, _tunables)
+    if not isinstance(kernel, Tunable):
+        raise UsageError(f"{target} is not tunable; decorate it with @aiosearch.tunable(space)")
+    return kernel
+
+
+def _tunables(module: ModuleType) -> str:
+    names = [name for name, value in vars(module).items() if isinstance(value, Tunable)]
+    return f"it has the kernels {', '.join(names)}" if names else "it has no tunable kernel"
+
+
+def _call(target: str, kernel: AnyTunable, texts: list[str]) -> Call:
+    """The call that `--arg` describes; complains of what is missing before jax does."""
+    placed, named = [], {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if equals:
+            named[name] = _argument(value)
+        else:
+            placed.append(_argument(text))
+    try:
+        inspect.signature(kernel.original).bind(*placed, **named)
+    except TypeError as error:
+        raise UsageError(
+            f"{target}: {error}; give each, as --arg f32[16,4096] or --arg name=3"
+        ) from None
+    return Call(tuple(placed), named)
+
+
+def _argument(text: str) -> Pytree:
+    """An array's type, or a plain value of Python's."""
+    array = _ARRAY.fullmatch(text.strip())
+    if array is not None:
+        if array[1] not in _TYPES:
+            close = nearest(array[1], _TYPES)
+            raise UsageError(f"--arg {text}: no such type{close}; there are {', '.join(_TYPES)}")
+        shape = tuple(int(size) for size in array[2].split(",")) if array[2] else ()
+        return jax.ShapeDtypeStruct(shape, jnp.dtype(_TYPES[array[1]]))  # type: ignore[no-untyped-call]  # jax's
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        raise UsageError(f"--arg {text}: write a type as f32[16,4096], or a number") from None

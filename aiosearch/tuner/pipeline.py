@@ -1,0 +1,709 @@
+"""Tuning one kernel for one kind of call: stages that overlap, around one device.
+
+    propose --> build (killable processes) --> check and time (one owner) --> learn
+       ^                                                                       |
+       +-----------------------------------------------------------------------+
+
+Proposals are made while others are built, and the model is fitted while others are timed; queues
+between the stages hold a batch, so that no stage runs far ahead on an old model. What fails is a
+measurement too: it is written down with its gate and reason, learned from, and not tried again.
+Whenever a point is the fastest so far it passes the whole numbers gate at once. So there is always
+a winner that is verified, whenever the search is told to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .._blocking import waited_for
+from ..measure import (
+    Allowance,
+    Clock,
+    Compiled,
+    Executor,
+    Failure,
+    JaxExecutor,
+    Race,
+    Way,
+)
+from .errors import RequirementFailed, SpaceError, TunerError
+from .final_race import TIE, Baseline, Contender, Decision, decide, finalists
+from .gates import NumbersGate, Rejection, TuningGate, reference_of, rejection_of
+from .journals import MeasurementJournal, journal_path
+from .kernels import Call, candidate, placeholders
+from .proofs import verified
+from .records import TuningRecord, locked
+from .reports import TuningReport
+from .search.models import CostModel
+from .search.proposals import Measurement, find_proposer
+from .search.states import SearchState
+from .space.spaces import SearchSpace
+from .space.traces import Trace
+from .tunables import AnyTunable, Tunable, device_name, frozen_record
+from .types import Configuration, Function, Options, Pytree
+
+BATCH = 8
+SECONDS = 60.0
+MOST_TIMED = 256
+"""Of more that were timed, the slower ones have no part in the last race anyway."""
+ROUNDS = 3
+"""In which a point is timed during the search; the last race has more."""
+FINAL_ROUNDS = 21
+RACE_ROUNDS = 9
+COARSE = 4.0
+"""A point that one run shows to be so many times slower than the best is not timed further."""
+
+
+class TuningProgress(Struct, frozen=True):
+    """How far a search is; given to `on_progress` after each measurement."""
+
+    kernel: str
+    trials: int
+    seconds: float
+    best: float | None
+    """Seconds of the fastest point that is verified."""
+    baseline: float
+    measurement: Measurement | None = None
+
+
+@dataclass(frozen=True)
+class TuningBudget:
+    """How much a search may take: seconds, points, or whichever ends first."""
+
+    seconds: float | None = None
+    trials: int | None = None
+
+    def spent(self, seconds: float, trials: int) -> float:
+        """The share that is spent, 1 where nothing is left."""
+        shares = [0.0]
+        if self.seconds is not None:
+            shares.append(seconds / self.seconds)
+        if self.trials is not None:
+            shares.append(trials / self.trials)
+        return min(1.0, max(shares))
+
+
+async def tune(
+    kernel: AnyTunable,
+    /,
+    *arguments: Pytree,
+    seconds: float | None = None,
+    trials: int | None = None,
+    algorithm: str = "evolution",
+    model: str = "auto",
+    seed: int = 0,
+    again: bool = False,
+    frozen: bool = False,
+    executor: Executor | None = None,
+    seeds: Sequence[Options] = (),
+    on_progress: Callable[[TuningProgress], None] | None = None,
+    **keywords: Pytree,
+) -> TuningReport:
+    """Finds the fastest verified configuration for calls like this one, and writes it to the table.
+
+    Arrays may be given, or their types alone (`jax.ShapeDtypeStruct`). Where the table has a record
+    already, that is the answer, unless it is to be tuned `again`; with `frozen` nothing is ever
+    timed, and a missing record raises TableError. `algorithm` and `model` name how points are
+    chosen. `seeds` are configurations that are tried first, such as another tool's table has; so
+    are those of similar calls in the table. Cancelled, it writes the fastest verified point first.
+
+        report = await aiosearch.tune(kernel, x, y, seconds=30)
+        print(report)
+    """
+    run = TuningRun(
+        kernel,
+        Call(arguments, keywords),
+        seconds=seconds,
+        trials=trials,
+        algorithm=algorithm,
+        model=model,
+        seed=seed,
+        again=again,
+        frozen=frozen,
+        executor=executor,
+        seeds=seeds,
+        on_progress=on_progress,
+    )
+    return await run.run()
+
+
+class TuningRun:
+    """What `tune` does, with a way to end it early: `stop` races what it has."""
+
+    def __init__(
+        self,
+        kernel: AnyTunable,
+        call: Call,
+        *,
+        seconds: float | None = None,
+        trials: int | None = None,
+        again: bool = False,
+        frozen: bool = False,
+        executor: Executor | None = None,
+        **options: Pytree,
+    ) -> None:
+        if not isinstance(kernel, Tunable):
+            raise TunerError(
+                f"{kernel!r} is not tunable: decorate it with @aiosearch.tunable(space)"
+            )
+        self._kernel = kernel
+        self._call = call
+        self._budget = TuningBudget(
+            SECONDS if seconds is None and trials is None else seconds, trials
+        )
+        self._again = again
+        self._frozen = frozen
+        self._executor = executor
+        self._options = options
+        self._tuning: TuningSession | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Has it end soon, with a last race among what is measured. Safe at any time."""
+        self._stopped = True
+        if self._tuning is not None:
+            self._tuning.stop()
+
+    async def run(self) -> TuningReport:
+        """Looks the call up, or tunes it."""
+        kernel, call = self._kernel, self._call
+        if self._frozen:
+            return TuningReport(frozen_record(kernel, call), remembered=True)
+        record = None if self._again else kernel.table.find(kernel.name, device_name(), call.text)
+        if record is not None and record.confirmed:
+            return TuningReport(record, remembered=True)
+        async with AsyncExitStack() as stack:
+            executor = self._executor
+            if executor is None:
+                executor = await stack.enter_async_context(device_executor())
+            self._tuning = TuningSession(
+                kernel, call, executor, self._budget, again=self._again, **self._options
+            )
+            if self._stopped:
+                self._tuning.stop()
+            return await self._tuning.run()
+
+
+def tune_sync(kernel: AnyTunable, /, *arguments: Pytree, **options: Pytree) -> TuningReport:
+    """`tune` where nothing can be awaited; Ctrl-C keeps the fastest verified point, as there."""
+    return waited_for(lambda: tune(kernel, *arguments, **options), "aiosearch-tune")
+
+
+@asynccontextmanager
+async def device_executor() -> AsyncIterator[JaxExecutor]:
+    """An executor of the device that jax runs on by default, set for tuning."""
+    import jax
+
+    from ..pool import usable_cores
+
+    platform = "cpu" if jax.default_backend() == "cpu" else "cuda"
+    allowance = Allowance(compile_seconds=30.0, run_seconds=10.0)
+    compilers = max(1, min(8, usable_cores()))
+    async with JaxExecutor(
+        platform, allowance=allowance, compilers=compilers, ways=(Way.HOT,)
+    ) as executor:
+        yield executor
+
+
+class TuningSession:
+    """One search: made, run once, and asked how it is going meanwhile."""
+
+    def __init__(
+        self,
+        kernel: AnyTunable,
+        call: Call,
+        executor: Executor,
+        budget: TuningBudget,
+        *,
+        algorithm: str = "evolution",
+        model: str = "auto",
+        seed: int = 0,
+        again: bool = False,
+        rounds: int = ROUNDS,
+        seeds: Sequence[Options] = (),
+        on_progress: Callable[[TuningProgress], None] | None = None,
+    ) -> None:
+        self._rounds = rounds
+        self._kernel = kernel
+        self._call = call
+        self._executor = executor
+        self._budget = budget
+        self._seed = seed
+        self._again = again
+        self._on_progress = on_progress or (lambda progress: None)
+        self._state = SearchState(
+            kernel.search_space(call),
+            find_proposer(algorithm),
+            model=CostModel(model, seed),
+            seed=seed,
+            seeds=kernel.seeds(call, seeds),
+        )
+        self._started = time.monotonic()
+        self._asked = 0
+        self._baseline: Baseline | None = None
+        self._reference: Compiled | None = None
+        self._verified: dict[str, tuple[Measurement, Compiled]] = {}
+        self._numbers: NumbersGate | None = None
+        self._overhead = 0.0
+        """Seconds that a run takes beside the kernel itself: the way there and back."""
+        self._expected: list[tuple[str, tuple[int, ...]]] | None = None
+        self._over = asyncio.Event()
+
+    async def run(self) -> TuningReport:
+        """Searches until the budget is spent, races the best, and writes the winner down."""
+        async with self.opened() as record:
+            if record is not None:
+                return record
+            await self.advance(self._budget)
+            return await self.finish()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[TuningReport | None]:
+        """Holds the lock and the journal of the search, with the baseline timed.
+
+        Gives what another process has found meanwhile: two that tune the same thing take turns.
+        Where the body is left by an error, the fastest verified point is written down first.
+        """
+        kernel, text = self._kernel, self._call.text
+        path = journal_path(kernel.name, text, device_name(), kernel.source)
+        with ExitStack() as stack:
+            # In a thread: another process may hold the lock for as long as it tunes.
+            await asyncio.to_thread(stack.enter_context, locked(path))
+            record = kernel.table.find(kernel.name, device_name(), text)
+            if record is not None and record.confirmed and not self._again:
+                yield TuningReport(record, remembered=True)
+                return
+            self._started = time.monotonic()
+            self._journal = stack.enter_context(MeasurementJournal(path))
+            try:
+                await self._prepare()
+                yield None
+            except BaseException:
+                self._keep_best()
+                raise
+
+    async def advance(self, budget: TuningBudget) -> None:
+        """Searches on; seconds count from the beginning, as trials do."""
+        self._budget = budget
+        await self._search()
+
+    async def finish(self) -> TuningReport:
+        """Races the best, and writes the winner to the table in the place of the journal."""
+        report = await self._decided()
+        self._kernel.table.put(report.record)
+        with suppress(OSError):
+            self._journal.path.unlink()
+        return report
+
+    @property
+    def best(self) -> float | None:
+        """Seconds of the fastest point that is verified."""
+        return min(
+            (entry.seconds for entry, _ in self._verified.values() if entry.seconds is not None),
+            default=None,
+        )
+
+    @property
+    def baseline(self) -> float:
+        """Seconds of the untuned form, or of the reference where that does not run."""
+        assert self._baseline is not None
+        return self._baseline.seconds
+
+    @property
+    def space(self) -> SearchSpace:
+        return self._state.space
+
+    @property
+    def evidence(self) -> str:
+        """What the numbers of each winner were compared with, and on what."""
+        kinds = ", ".join(self._numbers.kinds if self._numbers else ())
+        against = "its untuned form" if self._kernel.reference is None else "the reference"
+        return f"against {against} on {kinds} inputs, in arrays full of NaN before"
+
+    def keywords(self, trace: Trace) -> Configuration:
+        """The keyword arguments that a point stands for."""
+        return self._kernel.keywords(self.space, trace)
+
+    def stop(self) -> None:
+        """Has the search end soon, with a last race among what it has."""
+        self._over.set()
+
+    async def race(self, traces: Mapping[str, Trace]) -> dict[str, float]:
+        """Seconds of points that pass every gate, timed in turns after the search has ended."""
+        assert self._baseline is not None
+        names, contenders = [], []
+        for name, trace in traces.items():
+            compiled = await self._verified_build(Measurement(trace))
+            if compiled is not None:
+                names.append(name)
+                contenders.append(compiled)
+        if not contenders:
+            return {}
+        race = await self._executor.race(contenders, rounds=RACE_ROUNDS, seed=self._seed)
+        return {
+            name: lap.samples[race.deciding].median()
+            for name, lap in zip(names, race.laps, strict=True)
+            if lap.failure is None
+        }
+
+    async def _prepare(self) -> None:
+        """Compiles the reference and the untuned form, and times what others are compared with.
+
+        That is the untuned form. Where it breaks a requirement, or a gate, it is the reference.
+        """
+        kernel, call = self._kernel, self._call
+        default, compiled = await self._default()
+        self._reference = await self._compiled_reference(compiled)
+        gate = await NumbersGate.prepare(self._executor, kernel, call, self._reference, self._seed)
+        if isinstance(gate, Rejection):
+            raise TunerError(f"the reference of {kernel.name} does not run: {gate}")
+        self._numbers = gate
+        self._recall()  # before the baseline is noted, which would hide that it was measured
+        if default is not None and isinstance(compiled, Compiled):
+            rejection = await gate.admit(compiled) if kernel.reference is not None else None
+            outcome = rejection or await self._timed(compiled)
+            if not isinstance(outcome, Rejection):
+                await self._start_from(default, compiled, outcome)
+                return
+            compiled = outcome
+        if kernel.reference is None:
+            raise TunerError(f"the untuned form of {kernel.name} cannot be timed: {compiled}")
+        seconds = await self._timed(self._reference)
+        if isinstance(seconds, Rejection):
+            raise TunerError(f"the reference of {kernel.name} cannot be timed: {seconds}")
+        await self._start_from(None, self._reference, seconds)
+        if default is not None and isinstance(compiled, Rejection):
+            self._note(self._measurement(default, compiled))
+
+    async def _default(self) -> tuple[Trace | None, Compiled | Rejection]:
+        try:
+            default = self._state.space.default()
+        except SpaceError as error:
+            if self._kernel.reference is None:
+                raise
+            return None, Rejection(TuningGate.REQUIRE, str(error))
+        return default, await self._compiled(default, expected=None)
+
+    async def _compiled_reference(self, default: Compiled | Rejection) -> Compiled:
+        kernel, call = self._kernel, self._call
+        if kernel.reference is None:
+            if isinstance(default, Rejection):
+                raise TunerError(f"the untuned form of {kernel.name} does not compile: {default}")
+            function, options = reference_of(kernel, call)
+            self._expected = await asyncio.to_thread(_output_types, function, call, options)
+            return default
+        self._expected = await asyncio.to_thread(_output_types, kernel.reference, call, {})
+        text = candidate(kernel.reference, call, {}, name="reference")
+        reference = await self._executor.compile(text)
+        if isinstance(reference, Failure):
+            raise TunerError(f"the reference of {kernel.name} does not compile: {reference}")
+        return reference
+
+    async def _start_from(self, trace: Trace | None, compiled: Compiled, seconds: float) -> None:
+        """Makes this the baseline, and measures how long the way to the device and back takes."""
+        assert self._numbers is not None
+        started = time.perf_counter()
+        await self._numbers.glance(compiled)
+        self._overhead = max(0.0, time.perf_counter() - started - seconds)
+        self._baseline = Baseline(trace, compiled, seconds)
+        if trace is not None:
+            measurement = Measurement(trace, seconds)
+            self._verified[trace.key] = (measurement, compiled)
+            self._note(measurement)
+            self._asked += 1
+
+    def _recall(self) -> None:
+        """Takes what an earlier search measured, which is not measured again."""
+        for line in self._journal.lines():
+            with suppress(RequirementFailed, SpaceError):  # the space was edited meanwhile
+                trace = self._state.space.replay(line.decisions)
+                self._state.tell(
+                    Measurement(
+                        trace, line.seconds, line.gate, line.reason, line.predicted, line.at
+                    )
+                )
+
+    async def _search(self) -> None:
+        """Runs the stages until the budget or the space is exhausted, or `stop` is called."""
+        built: asyncio.Queue[tuple[Trace, Compiled | Rejection]] = asyncio.Queue(BATCH)
+        proposed: asyncio.Queue[Trace | None] = asyncio.Queue(BATCH)
+        left = None if self._budget.seconds is None else self._budget.seconds - self._elapsed()
+        ending = asyncio.create_task(self._over.wait())
+        builders = 2
+        work = asyncio.create_task(self._stages(proposed, built, builders))
+        try:
+            # A fifth of the time is for the last race.
+            timeout = None if left is None else max(0.0, 0.8 * left)
+            await asyncio.wait({ending, work}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        finally:
+            for task in (ending, work):
+                task.cancel()
+            await asyncio.gather(ending, work, return_exceptions=True)
+
+    async def _stages(
+        self,
+        proposed: asyncio.Queue[Trace | None],
+        built: asyncio.Queue[tuple[Trace, Compiled | Rejection]],
+        builders: int,
+    ) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._propose(proposed, builders))
+            building = [group.create_task(self._build(proposed, built)) for _ in range(builders)]
+            measuring = group.create_task(self._measure(built))
+            # Measuring never ends by itself: it is done when all that was built is.
+            await asyncio.wait(building)
+            await built.join()
+            measuring.cancel()
+
+    async def _propose(self, proposed: asyncio.Queue[Trace | None], builders: int) -> None:
+        """Keeps the queue full; ends it where the space or the number of trials is exhausted."""
+        while True:
+            count = BATCH
+            if self._budget.trials is not None:
+                count = min(count, self._budget.trials - self._asked)
+            progress = self._budget.spent(self._elapsed(), self._asked)
+            points = await asyncio.to_thread(self._state.ask, count, progress) if count else []
+            if not points:
+                break
+            self._asked += len(points)
+            for trace in points:
+                await proposed.put(trace)
+        for _ in range(builders):  # each of them ends at one of these
+            await proposed.put(None)
+
+    async def _build(
+        self,
+        proposed: asyncio.Queue[Trace | None],
+        built: asyncio.Queue[tuple[Trace, Compiled | Rejection]],
+    ) -> None:
+        while (trace := await proposed.get()) is not None:
+            await built.put((trace, await self._compiled(trace, self._expected)))
+
+    async def _measure(self, built: asyncio.Queue[tuple[Trace, Compiled | Rejection]]) -> None:
+        while True:
+            trace, compiled = await built.get()
+            outcome: Compiled | float | Rejection = compiled
+            if isinstance(compiled, Compiled):
+                outcome = await self._checked_and_timed(trace, compiled)
+            measurement = self._measurement(trace, outcome)
+            self._note(measurement)
+            if self._state.needs_fit():
+                await asyncio.to_thread(self._state.fit)
+            built.task_done()
+
+    async def _checked_and_timed(self, trace: Trace, compiled: Compiled) -> float | Rejection:
+        assert self._numbers is not None
+        # Numbers come before time: a wrong kernel is often fast, and would lead the search astray.
+        started = time.perf_counter()
+        rejection = await self._numbers.glance(compiled)
+        if rejection is not None:
+            return rejection
+        # One run, less the way there and back, is an upper bound. It is rough, so that only what is
+        # far behind goes without a race; its rough time is learned from like any other.
+        coarse = time.perf_counter() - started - self._overhead
+        best = self.best
+        if best is not None and coarse > COARSE * best + 0.2:
+            return coarse
+        seconds = await self._timed(compiled)
+        if isinstance(seconds, Rejection):
+            return seconds
+        # Whatever may win later is verified now, so that there is a winner at any moment.
+        if best is None or seconds < best * (1 + 2 * TIE):
+            if rejection := await self._numbers.admit(compiled):
+                return rejection
+            self._verified[trace.key] = (Measurement(trace, seconds), compiled)
+        return seconds
+
+    async def _timed(self, compiled: Compiled) -> float | Rejection:
+        """The least of a few rounds: on a loud machine others can only add to it."""
+        race = await self._executor.race([compiled], rounds=self._rounds, seed=self._seed)
+        lap = race.laps[0]
+        if lap.failure is not None:
+            return rejection_of(lap.failure)
+        return min(lap.samples[race.deciding].of(Clock.WALL))
+
+    async def _compiled(
+        self, trace: Trace, expected: Sequence[tuple[str, tuple[int, ...]]] | None
+    ) -> Compiled | Rejection:
+        kernel = self._kernel
+        options = kernel.keywords(self._state.space, trace)
+        try:
+            text = candidate(
+                kernel.original, self._call, options, name=trace.key, expected=expected
+            )
+        except TunerError:
+            raise
+        except Exception as error:  # a function that is traced here raises what it likes
+            return Rejection(TuningGate.TRACE, f"{type(error).__name__}: {error}".splitlines()[0])
+        compiled = await self._executor.compile(text)
+        return rejection_of(compiled) if isinstance(compiled, Failure) else compiled
+
+    def _measurement(self, trace: Trace, outcome: float | Rejection | Compiled) -> Measurement:
+        predicted, at = self._state.predicted(trace), self._elapsed()
+        if isinstance(outcome, Rejection):
+            return Measurement(trace, None, outcome.gate.value, outcome.reason, predicted, at)
+        assert isinstance(outcome, float)
+        return Measurement(trace, outcome, predicted=predicted, at=at)
+
+    def _note(self, measurement: Measurement) -> None:
+        self._state.tell(measurement)
+        self._journal.write(measurement)
+        assert self._baseline is not None
+        self._on_progress(
+            TuningProgress(
+                self._kernel.name, len(self._state.measured), self._elapsed(), self.best,
+                self._baseline.seconds, measurement,
+            )
+        )  # fmt: skip
+
+    async def _decided(self) -> TuningReport:
+        """Races the best with the untuned form and the reference, and picks by the fixed rule."""
+        assert self._baseline is not None
+        assert self._reference is not None
+        default = self._baseline.trace
+        # The race runs its first contender twice: what differs between the two is noise.
+        contenders = [Contender(default, self._baseline.compiled)]
+        for entry in finalists(self._state.fastest(MOST_TIMED)):
+            if default is None or entry.trace.key != default.key:
+                build = await self._verified_build(entry)
+                if build is not None:
+                    contenders.append(Contender(entry.trace, build))
+        if self._kernel.reference is not None and default is not None:
+            contenders.append(Contender(None, self._reference))
+        left = 4.0 if self._budget.seconds is None else self._budget.seconds - self._elapsed()
+        race = await self._executor.race(
+            [contender.compiled for contender in contenders],
+            rounds=FINAL_ROUNDS,
+            seed=self._seed,
+            seconds=max(1.0, left),
+        )
+        decision = decide(race, contenders)
+        record = self._record(contenders[decision.winner].trace, race, decision)
+        record = await self._judged(record)
+        times = [
+            (self._named(contenders[at].trace), race.laps[at].samples[race.deciding].median())
+            for at in decision.order
+        ]
+        return self._report(record, times)
+
+    async def _verified_build(self, entry: Measurement) -> Compiled | None:
+        """A point compiled and through the whole numbers gate; nothing where it does not pass."""
+        assert self._numbers is not None
+        if entry.trace.key in self._verified:
+            return self._verified[entry.trace.key][1]
+        compiled = await self._compiled(entry.trace, self._expected)
+        rejection: Rejection | None
+        if isinstance(compiled, Rejection):
+            rejection = compiled
+        else:
+            rejection = await self._numbers.admit(compiled)
+            if rejection is None:
+                self._verified[entry.trace.key] = (entry, compiled)
+                return compiled
+        self._state.tell(self._measurement(entry.trace, rejection))
+        return None
+
+    def _record(self, trace: Trace | None, race: Race, decision: Decision) -> TuningRecord:
+        speedup = race.speedup(decision.winner)
+        seconds = race.laps[decision.winner].samples[race.deciding].median()
+        baseline = race.laps[0].samples[race.deciding].median()
+        record = self._plain_record(trace, seconds, baseline)
+        return replace(
+            record,
+            winner="reference" if trace is None else "tuned",
+            speedup=(speedup.median, speedup.low, speedup.high) if speedup else None,
+            tied=decision.tied,
+        )
+
+    async def _judged(self, record: TuningRecord) -> TuningRecord:
+        """Says that a winner is proved, where it is; the reference is so of itself."""
+        kernel = self._kernel
+        if record.winner == "reference":
+            return replace(record, checked="proved", evidence="it is the reference")
+        function, _ = reference_of(kernel, self._call)
+        if kernel.reference is None or self._executor.virtual:
+            return record
+        verdict = await verified(function, kernel.original, self._call, record.configuration)
+        if verdict is None or verdict.status != "proved":
+            return record
+        evidence = f"equal {verdict.scope}; and {record.checked} {record.evidence}"
+        return replace(record, checked="proved", evidence=evidence)
+
+    def _plain_record(self, trace: Trace | None, seconds: float, baseline: float) -> TuningRecord:
+        import jax
+
+        kernel = self._kernel
+        # Where the reference won, the point beside it is for shapes that it may not win on.
+        point = trace if trace is not None or self._baseline is None else self._baseline.trace
+        return TuningRecord(
+            kernel=kernel.name,
+            arguments=self._call.text,
+            device=device_name(),
+            configuration={} if point is None else kernel.keywords(self._state.space, point),
+            decisions={} if point is None else point.decisions,
+            checked="tested",
+            evidence=self.evidence,
+            seconds=seconds,
+            baseline_seconds=baseline,
+            measured=len(self._state.measured),
+            source=kernel.source,
+            versions=f"jax {jax.__version__}",
+        )
+
+    def _named(self, trace: Trace | None) -> Configuration:
+        if trace is None:
+            return {"reference": True}
+        return self._kernel.keywords(self._state.space, trace)
+
+    def _report(
+        self, record: TuningRecord, finalists: Sequence[tuple[Configuration, float]] = ()
+    ) -> TuningReport:
+        return TuningReport(
+            record,
+            tuple(self._state.measured.values()),
+            tuple(self._state.correlations),
+            self._state.model_kind,
+            self._state.size,
+            self._elapsed(),
+            finalists=tuple(finalists),
+        )
+
+    def _keep_best(self) -> None:
+        """Writes the fastest verified point down where the search is broken off."""
+        if self._baseline is None or not self._verified:
+            return
+        entry, _ = min(self._verified.values(), key=lambda pair: pair[0].seconds or 0.0)
+        seconds, baseline = entry.seconds or 0.0, self._baseline.seconds
+        if seconds * (1 + TIE) < baseline:
+            record = self._plain_record(entry.trace, seconds, baseline)
+            self._kernel.table.put(replace(record, confirmed=False))
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._started
+
+
+def _output_types(
+    function: Function, call: Call, options: Options
+) -> list[tuple[str, tuple[int, ...]]] | None:
+    """What a call gives; nothing where jax cannot say so without running it."""
+    import jax
+
+    def flat(*leaves: Pytree) -> Pytree:
+        filled = call.with_leaves(leaves)
+        return function(*filled.arguments, **filled.keywords, **options)
+
+    specs = placeholders(call.types)
+    try:
+        outputs = jax.tree.leaves(jax.eval_shape(flat, *specs))
+    except Exception:  # the processes that compile it will say what is wrong
+        return None
+    return [(str(output.dtype), tuple(output.shape)) for output in outputs]

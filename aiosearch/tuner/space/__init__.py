@@ -1,0 +1,1 @@
+"""Spaces of choices: sites, programs that sample at them, traces, and what hardware can do."""

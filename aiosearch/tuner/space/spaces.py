@@ -1,0 +1,414 @@
+"""Spaces: programs that draw values at named sites, and what can be done with all their points.
+
+A space is a Python function. It is called with a `Sampler`, draws at sites by name, and says with
+`require` what must hold of what it drew:
+
+    def space(s, x):
+        rows = s.tile("rows", x.shape[0], parts=2)
+        stages = s.integer("stages", 1, 4)
+        s.require(lambda rows, stages: rows[1] * stages <= 512, "the stages fit in shared memory")
+
+The same function answers every question about the space. To sample, mutate, cross or replay it is
+run again with another rule for what each site gives, so that sites may depend on earlier ones in
+any way that Python can say. Invariant: a `Trace` that comes from here was given by one whole run in
+which every requirement held; there is no other way to make one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeAlias
+
+from ...arguments import nearest
+from ..errors import RequirementFailed, SpaceError
+from ..types import Function, Pytree
+from .hardware import GENERIC, Hardware
+from .sites import (
+    AnySite,
+    CategoricalSite,
+    ForkSite,
+    IntegerSite,
+    LocationSite,
+    PermutationSite,
+    TileSite,
+    Value,
+    as_value,
+)
+from .traces import Requirement, Trace
+
+Decide: TypeAlias = Callable[[AnySite], Value]
+"""Gives the value of a site that the program has come to."""
+
+REPAIRS = 48
+"""How often the sites that a requirement reads are drawn again before all are."""
+RESTARTS = 64
+_FREE = object()
+
+
+class Sampler:
+    """What a program of a space is called with: one run of it, and what was decided so far."""
+
+    def __init__(self, decide: Decide, hardware: Hardware = GENERIC) -> None:
+        self.hardware = hardware
+        """What the schedule is for, as data: vector width, shared memory, matrix units."""
+        self.sites: list[AnySite] = []
+        self.decisions: dict[str, Value] = {}
+        self.requirements: list[Requirement] = []
+        self.derived: dict[str, float] = {}
+        self._decide = decide
+
+    def categorical(
+        self,
+        name: str,
+        values: Sequence[Value],
+        *,
+        probabilities: Sequence[float] | None = None,
+        decision: Value = _FREE,
+    ) -> Pytree:
+        """Draws one of `values`; `decision` holds it to one of them."""
+        odds = None if probabilities is None else tuple(map(float, probabilities))
+        options = tuple(map(as_value, values))
+        if not options:
+            raise SpaceError(f"site {name!r} has no values to draw from")
+        if odds is not None and len(odds) != len(options):
+            raise SpaceError(f"site {name!r} has {len(options)} values and {len(odds)} odds")
+        return self._at(CategoricalSite(name=name, values=options, probabilities=odds), decision)
+
+    def integer(
+        self, name: str, low: int, high: int, *, step: int = 1, base: int = 0,
+        decision: Value = _FREE,
+    ) -> int:  # fmt: skip
+        """Draws a whole number of a range, both ends included; with `base=2` a power of two."""
+        site = IntegerSite(name=name, low=int(low), high=int(high), step=step, base=base)
+        if step < 1 or base < 0 or base == 1 or not site.size:
+            raise SpaceError(f"site {name!r}: no number from {low} to {high} by step or base")
+        return int(self._at(site, decision))
+
+    def tile(
+        self,
+        name: str,
+        extent: int,
+        *,
+        parts: int = 2,
+        most_inner: int = 0,
+        padded: bool = False,
+        decision: Value = _FREE,
+    ) -> tuple[int, ...]:
+        """Draws how a loop is cut: `parts` factors, the outermost first."""
+        if int(extent) < 1 or parts < 1:
+            raise SpaceError(f"site {name!r}: an extent of {extent} cannot be cut into {parts}")
+        site = TileSite(
+            name=name, extent=int(extent), parts=parts, most_inner=most_inner, padded=padded
+        )
+        return tuple(self._at(site, decision))
+
+    def location(self, name: str, places: Sequence[str], *, decision: Value = _FREE) -> str:
+        """Draws where something is computed; `places` go from the outermost inwards."""
+        if not places:
+            raise SpaceError(f"site {name!r} has no legal place")
+        return str(self._at(LocationSite(name=name, places=tuple(places)), decision))
+
+    def permutation(
+        self, name: str, items: Sequence[str], *, decision: Value = _FREE
+    ) -> tuple[str, ...]:
+        """Draws an order."""
+        return tuple(self._at(PermutationSite(name=name, items=tuple(items)), decision))
+
+    def fork(self, name: str, branches: Sequence[str], *, decision: Value = _FREE) -> str:
+        """Draws which program goes on from here: each branch is a sketch."""
+        if not branches:
+            raise SpaceError(f"fork {name!r} has no branches")
+        return str(self._at(ForkSite(name=name, branches=tuple(branches)), decision))
+
+    def require(
+        self, condition: bool | Callable[..., bool], why: str, *, reads: Sequence[str] = ()
+    ) -> None:
+        """Leaves the point where a condition does not hold; `why` says what it protects.
+
+        A function is called with the decisions that its parameters name, and those are what it
+        reads. What is read tells the search which sites to draw again. What is named and was not
+        drawn in this run, as in another branch, makes it hold.
+        """
+        if callable(condition):
+            reads = tuple(inspect.signature(condition).parameters)
+            if any(name not in self.decisions for name in reads):
+                return
+            condition = condition(*(self.decisions[name] for name in reads))
+        if not condition:
+            raise RequirementFailed(why, reads)
+        self.requirements.append(Requirement(why, tuple(reads)))
+
+    def derive(self, name: str, value: float) -> None:
+        """Gives the cost model a number that the decisions lead to, such as bytes of a tile."""
+        self.derived[name] = float(value)
+
+    def trace(self) -> Trace:
+        """What was drawn so far."""
+        return Trace(
+            tuple(self.sites), dict(self.decisions), tuple(self.requirements), dict(self.derived)
+        )
+
+    def _at(self, site: AnySite, decision: Value) -> Value:
+        name = site.name
+        if name in self.decisions:
+            self._require_same(site)
+            return self.decisions[name]
+        value = self._decide(site) if decision is _FREE else as_value(decision)
+        if not site.contains(value):
+            raise SpaceError(f"site {name!r} is held to {value!r}, which is none of its values")
+        self.sites.append(site)
+        self.decisions[name] = value
+        return value
+
+    def _require_same(self, site: AnySite) -> None:
+        """A name is a place: drawn twice it gives the same value, so it must mean the same."""
+        if site not in self.sites:
+            raise SpaceError(f"two sites are called {site.name!r}; give each a name of its own")
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """A program of a space, bound to arguments: all its points."""
+
+    program: Function
+    arguments: tuple[Pytree, ...] = ()
+    hardware: Hardware = GENERIC
+    defaults: Mapping[str, Value] = field(default_factory=dict)
+    """What the default point decides, by site; a site without has its first value there."""
+
+    def run(self, decide: Decide) -> tuple[Trace, Pytree]:
+        """Runs the program by a rule; gives the trace and what the program returned.
+
+        Raises RequirementFailed where the point is not of the space.
+        """
+        sampler = Sampler(decide, self.hardware)
+        result = self.program(sampler, *self.arguments)
+        return sampler.trace(), result
+
+    def sample(self, random: Random) -> Trace:
+        """Draws a point; raises SpaceError where none of very many keeps the requirements."""
+        failures: Counter[str] = Counter()
+        for _ in range(RESTARTS):
+            trace = self._repaired({}, random, REPAIRS, failures)
+            if trace is not None:
+                return trace
+        worst = ", ".join(f"{why} ({count} times)" for why, count in failures.most_common(3))
+        raise SpaceError(f"no point of the space was found that keeps its requirements: {worst}")
+
+    def default(self, random: Random | None = None) -> Trace:
+        """The point that stands for an untuned program: defaults where they fit, first values else.
+
+        Where that one breaks a requirement, a near one that does not.
+        """
+        decisions = dict(self.defaults)
+
+        def decide(site: AnySite) -> Value:
+            value = site.repair(as_value(decisions[site.name])) if site.name in decisions else None
+            return site.first() if value is None else value
+
+        try:
+            return self.run(decide)[0]
+        except RequirementFailed:
+            random = random or Random(0)
+            near = next(self._near(decide, random), None)
+            return self.sample(random) if near is None else near
+
+    def replay(self, decisions: Mapping[str, Value]) -> Trace:
+        """The point of exactly these decisions.
+
+        Raises RequirementFailed where it breaks one, and SpaceError where a site's value is missing
+        or none of its members. Decisions of sites that are not reached are left out.
+        """
+
+        def decide(site: AnySite) -> Value:
+            if site.name not in decisions:
+                close = nearest(site.name, decisions)
+                raise SpaceError(f"nothing is decided for site {site.name!r}{close}")
+            value = as_value(decisions[site.name])
+            if not site.contains(value):
+                raise SpaceError(f"site {site.name!r} cannot be {value!r}")
+            return value
+
+        return self.run(decide)[0]
+
+    def build(self, trace: Trace) -> Pytree:
+        """What the program returns at a point."""
+        return self.run(lambda site: trace.decisions[site.name])[1]
+
+    def contains(self, decisions: Mapping[str, Value]) -> bool:
+        """Whether these decisions are a point of it."""
+        try:
+            self.replay(decisions)
+        except (RequirementFailed, SpaceError):
+            return False
+        return True
+
+    def repair(self, trace: Trace, random: Random) -> Trace | None:
+        """The point nearest to one of another shape, or of the program before an edit.
+
+        Decisions that fit stay; others become the nearest that fit; new sites are drawn, and what
+        no site asks for is dropped. Nothing where no near point keeps the requirements.
+        """
+        previous = {site.name: site for site in trace.sites}
+        fitted: dict[str, Value] = {}
+
+        def decide(site: AnySite) -> Value:
+            value = None
+            if site.name in trace.decisions:
+                value = site.repair(as_value(trace.decisions[site.name]), previous.get(site.name))
+            fitted[site.name] = site.draw(random) if value is None else value
+            return fitted[site.name]
+
+        try:
+            return self.run(decide)[0]
+        except RequirementFailed:
+            return self._repaired(fitted, random, REPAIRS)
+
+    def mutate(self, trace: Trace, random: Random) -> Trace | None:
+        """A point that differs at one site and, where a requirement asks, at what that reads."""
+        open_sites = [site for site in trace.sites if site.size > 1]
+        if not open_sites:
+            return None
+        site = random.choice(open_sites)
+        moved = site.mutate(trace.decisions[site.name], random)
+        decisions = {**trace.decisions, site.name: moved}
+        return self._repaired(decisions, random, 8, held=site.name)
+
+    def cross(self, first: Trace, second: Trace, random: Random) -> Trace | None:
+        """A point that has each decision from one of two others."""
+        names = first.decisions.keys() | second.decisions.keys()
+        decisions = {}
+        for name in sorted(names):
+            # A site that only one parent has, in a branch of its own, comes from that one.
+            parent = random.choice((first, second))
+            donor = parent if name in parent.decisions else first if parent is second else second
+            decisions[name] = donor.decisions[name]
+        return self._repaired(decisions, random, 8)
+
+    def points(self) -> Iterator[Trace]:
+        """All points, in the order that settles ties; sites are decided from the first on.
+
+        The program runs once for each beginning of a point. A beginning that breaks a requirement
+        is left with all that would follow: a requirement prunes the more, the earlier it stands.
+        """
+        yield from self._following({})
+
+    def without_dead(self, trace: Trace) -> Trace:
+        """The same point, less sites on whose value nothing depends.
+
+        A site is dead where each other value of it leaves all other sites, what is derived and what
+        the program returns as they are. Of large sites sixteen values are tried.
+        """
+        alive, result = self.run(lambda site: trace.decisions[site.name])
+        dead = {
+            site.name
+            for site in alive.sites
+            if site.size > 1 and self._is_dead(site, alive, result)
+        }
+        return Trace(
+            tuple(site for site in alive.sites if site.name not in dead),
+            {name: value for name, value in alive.decisions.items() if name not in dead},
+            alive.requirements,
+            alive.derived,
+        )
+
+    def count(self, most: int) -> int:
+        """How many points there are, counted up to `most`."""
+        return sum(1 for _, _ in zip(self.points(), range(most), strict=False))
+
+    def _is_dead(self, site: AnySite, trace: Trace, result: Pytree) -> bool:
+        # What a program returns may hold what it drew, as a mapping of all parameters does; a value
+        # that shows there is alive, and that is how the parameters of a kernel stay.
+        alternatives = [value for value in site.members() if value != trace.decisions[site.name]]
+        for value in alternatives[:16]:
+            decisions = {**trace.decisions, site.name: value}
+            try:
+                moved, outcome = self.run(lambda place: decisions[place.name])  # noqa: B023
+            except (KeyError, RequirementFailed):
+                return False
+            same = moved.sites == trace.sites and moved.derived == trace.derived
+            if not same or outcome != result or result is None:
+                return False
+        return True
+
+    def _following(self, decisions: Mapping[str, Value]) -> Iterator[Trace]:
+        def decide(site: AnySite) -> Value:
+            if site.name not in decisions:
+                raise _Undecided(site)
+            return decisions[site.name]
+
+        # The run stops at the first site that nothing is decided for: that site is the branching of
+        # the tree of all points, and a requirement that fails before it cuts the branch off.
+        try:
+            trace, _ = self.run(decide)
+        except _Undecided as undecided:
+            for value in undecided.site.members():
+                yield from self._following({**decisions, undecided.site.name: value})
+        except RequirementFailed:
+            return
+        else:
+            yield trace
+
+    def _near(self, decide: Decide, random: Random) -> Iterator[Trace]:
+        """Points reached by drawing again, of the default, only what requirements read."""
+        decisions: dict[str, Value] = {}
+
+        def noted(site: AnySite) -> Value:
+            decisions[site.name] = decide(site)
+            return decisions[site.name]
+
+        try:
+            self.run(noted)
+        except RequirementFailed:
+            trace = self._repaired(decisions, random, REPAIRS)
+            if trace is not None:
+                yield trace
+
+    def _repaired(
+        self,
+        decisions: Mapping[str, Value],
+        random: Random,
+        tries: int,
+        failures: Counter[str] | None = None,
+        held: str = "",
+    ) -> Trace | None:
+        """Runs with decisions as they are where they fit, and draws the others.
+
+        Where a requirement fails, one of the sites it reads is drawn again, never the `held` one;
+        where it names none, all are drawn anew.
+        """
+        current = dict(decisions)
+
+        def decide(site: AnySite) -> Value:
+            value = site.repair(current[site.name]) if site.name in current else None
+            current[site.name] = site.draw(random) if value is None else value
+            return current[site.name]
+
+        # What the failed requirement reads is forgotten, one site at a time, and drawn again in the
+        # next run; all others keep what they have, so that the point stays near to where it was.
+        for _ in range(tries):
+            try:
+                return self.run(decide)[0]
+            except RequirementFailed as failed:
+                if failures is not None:
+                    failures[failed.why] += 1
+                movable = [name for name in failed.reads if name != held and name in current]
+                if movable:
+                    del current[random.choice(movable)]
+                elif held:
+                    return None
+                else:
+                    current.clear()
+        return None
+
+
+class _Undecided(Exception):
+    """The program has come to a site that nothing is decided for."""
+
+    def __init__(self, site: AnySite) -> None:
+        self.site = site
+        super().__init__(site)
