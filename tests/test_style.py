@@ -40,7 +40,7 @@ class Style:
 
 
 MOST = {
-    "modules": 664,
+    "modules": 654,
     "fullest_folder": 65,
     "longest_file": 800,
     "filler_percent": 11.1,
