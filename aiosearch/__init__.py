@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from .equivalence.judging import verify
     from .errors import AiosearchError, JournalError, ProblemError, StrategyError, WorkerError
     from .limits import Limits
-    from .optimizer.decorator import optimized
-    from .optimizer.handback.optimized import Optimized
-    from .optimizer.optimization import optimize, optimize_sync
+    from .optimizer import Optimized, optimize, optimize_sync, optimized
     from .orders import BestFirst, BranchAndBound, BreadthFirst, DepthFirst, Order
     from .pool import Pool
     from .problem import Obligation, Problem

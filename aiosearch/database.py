@@ -102,6 +102,7 @@ def connect(path: Path, format: FileFormat, patience: float) -> sqlite3.Connecti
             database = sqlite3.connect(
                 path,
                 timeout=patience,
+                # Transactions are begun by `transaction`, not by sqlite3 behind our back
                 isolation_level=None,
                 check_same_thread=False,
                 factory=_Connection,

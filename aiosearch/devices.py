@@ -58,7 +58,9 @@ class Device(Struct, frozen=True, kw_only=True):
     sources: dict[str, str]
     """Where the figures are from, by the names of their fields."""
     reported: str = ""
-    """The device's name as JAX reports it."""
+    """What JAX calls it."""
+    compute_capability: str = ""
+    """Of a GPU, as JAX says it: what its multiprocessors have is the same for all that share it."""
 
     def rate(self, dtype: DType) -> float:
         """Operations in a second; of a type that has no figure, those of the type it is cast to."""
@@ -103,6 +105,32 @@ def device(name: str) -> Device:
         if gpu.name.casefold() == name.casefold():
             return gpu
     raise DeviceError(f"no device {name!r}: there are {', '.join(device_names())}")
+
+
+def described_as(kind: str, compute_capability: str) -> str:
+    """The name of the described GPU that is what JAX calls so, or is built alike; else nothing.
+
+    Of one compute capability the limits of a block are the same. Bandwidths and the number of
+    multiprocessors differ, which shifts predictions, and only the order of tilings is made of them:
+
+    >>> described_as("NVIDIA H20", "9.0")
+    'H100'
+    """
+    for each in _device_table().gpus:
+        if each.name.casefold() in kind.casefold():
+            return each.name
+    alike = [each for each in _device_table().gpus if each.compute_capability == compute_capability]
+    return alike[0].name if alike and compute_capability else ""
+
+
+def undescribed(kind: str, compute_capability: str) -> str:
+    """The sentence that says what to add for a GPU that nothing described is like."""
+    known = ", ".join(f"{each.name} ({each.compute_capability})" for each in _device_table().gpus)
+    return (
+        f"{kind}, of compute capability {compute_capability or 'unknown'}, is not described, and"
+        f" kernels are made for {known}: add it to aiosearch/devices.json with its multiprocessors,"
+        " shared memory, bytes and operations per second, from its data sheet"
+    )
 
 
 def this_machine(platform: str = "cpu") -> Device:

@@ -93,6 +93,7 @@ class Pool:
             self._machines = Machines(listener, self, patience)
         self._slots: list[ProcessSlot | LocalSlot] = []
         self._members: dict[int, PoolMember] = {}
+        # From 1: 0 is the session of messages that belong to none
         self._ids = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._silent_deaths = 0
@@ -269,6 +270,7 @@ class Pool:
             slot.probe(Ping(), patience, partial(self._silent, slot, slot.child))
 
     def _silent(self, slot: ProcessSlot, probed: Handle | None) -> None:
+        # The worker that was asked, and not the next one in its seat
         if slot.child is probed and slot.alive and not self._closed:
             self._ended.add(slot.seat)
             slot.kill()
@@ -353,6 +355,7 @@ class Pool:
     def occupy(self, slot: ProcessSlot) -> None:
         """Puts a worker of another machine in its seat."""
         self._vacant.discard(slot.seat)
+        # A slice: it replaces the seat's slot, or appends one where the seat is new
         self._slots[slot.seat : slot.seat + 1] = [slot]
         self._replacing.add(slot.seat)
         self._spawn_task(self._occupied(slot))

@@ -101,6 +101,7 @@ class Search(Generic[NodeT, SolutionT]):
         check_problem(problem)
         if limits is not None and not isinstance(limits, Limits):
             raise AiosearchError(f"limits must be Limits(...), not {limits!r}")
+        # One hook or several: a hook is callable, and no iterable of hooks is
         hooks = (on,) if callable(on) else tuple(on) if isinstance(on, Iterable) else (on,)
         if not all(map(callable, hooks)):
             raise AiosearchError(f"on must be a hook or several, not {on!r}")

@@ -58,6 +58,7 @@ ROOMS = {
     "lab": "strategies compared",
     "optimizer": "a function to a faster one",
     "superoptimizer": "every fused program",
+    "mapper": "where pieces run",
     "codegen": "programs to kernels",
     "measure": "compile, run, time",
     "capture": "JAX to programs",

@@ -18,6 +18,8 @@ PAGE = Path(__file__).with_name("figures.md")
 COMMAND = "uv run --group bench python {folder}/{name}.py"
 SOAK = ("chaos", "hostile", "outages")
 """Those of `tests/soak`; the others are of `benchmarks`."""
+DEVICE = ("table", "sweep", "predictor")
+"""Those of `benchmarks/device`, which need a GPU or what one measured."""
 CHECKOUT = re.compile(r"/[^\s:]*/(?=(?:benchmarks|tests/soak)/)")
 """Where the benchmarks lay that say where a function is."""
 KNOWN = ("figure", "value", "unit", "target", "load", "machine", "versions", "compared", "ways")
@@ -65,6 +67,7 @@ def section(name: str, figures: list[dict[str, Any]]) -> str:
     """Makes the part of one benchmark: its command, its machine, a table."""
     script = name.partition(".")[0]
     folder = "tests/soak" if script in SOAK else "benchmarks"
+    folder += "/device" * (script in DEVICE)
     lines = [f"## {name}", "", f"`{COMMAND.format(folder=folder, name=script)}`", ""]
     if figures:
         lines += [about(figures), ""]

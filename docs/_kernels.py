@@ -13,7 +13,7 @@ from aiosearch.codegen.cpu.emit.kernel import print_module
 from aiosearch.codegen.cpu.space.choices import choices
 from aiosearch.codegen.llvm.scalars import ERRORS
 from aiosearch.codegen.lower.lowering import lower
-from aiosearch.codegen.native.assembly import assembly, instruction_counts
+from aiosearch.codegen.native.assembly import assembly_text, instruction_counts
 from aiosearch.codegen.native.machine import CpuMachine
 from aiosearch.devices import device
 from aiosearch.tensor import DType
@@ -55,7 +55,7 @@ def printed() -> Printed:
     legal = choices(kernel, MACHINE, THREADS, ["W"])
     made = print_module(module, {kernel.name: legal[0]}, MACHINE)
     words = tuple(describe_schedule(kernel, one) for one in legal)
-    return Printed(module, words, made.text, assembly(made, MACHINE))
+    return Printed(module, words, made.text, assembly_text(made, MACHINE))
 
 
 def kernel(section: str) -> str:

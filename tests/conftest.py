@@ -36,6 +36,15 @@ def pytest_configure(config: pytest.Config) -> None:
         _compile_imports_once(str(cache.mkdir("bytecode")))
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Asks jax for a GPU where a test needs one, and nowhere else: importing jax takes a second."""
+    if item.get_closest_marker("cuda") is not None:
+        import jax
+
+        if all(device.platform != "gpu" for device in jax.devices()):
+            pytest.skip("jax has no GPU here")
+
+
 def _compile_imports_once(folder: str) -> None:
     """Where no bytecode is to stand beside the sources, it stands in a cache.
 

@@ -8,9 +8,11 @@ from aiosearch.devices import (
     DeviceError,
     DeviceKind,
     described,
+    described_as,
     device,
     device_names,
     this_machine,
+    undescribed,
 )
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
 from aiosearch.measure.cache_sizes import last_cache, private_cache
@@ -93,3 +95,19 @@ def test_a_measured_gpu_is_the_described_one_with_its_own_figures() -> None:
     assert found.units == h200.units
     with pytest.raises(DeviceError, match="Some GPU is not described"):
         described(replace(measured, device="Some GPU"))
+
+
+def test_a_gpu_of_another_name_is_described_as_one_that_is_built_alike() -> None:
+    assert described_as("NVIDIA H100 80GB HBM3", "9.0") == "H100"
+    assert described_as("NVIDIA H200", "9.0") == "H200"
+    assert described_as("NVIDIA H20", "9.0") == "H100"
+    assert described_as("NVIDIA A800-SXM4-80GB", "8.0") == "A100"
+    assert described_as("NVIDIA L4", "8.9") == ""
+    assert described_as("a GPU", "") == ""
+
+
+def test_of_a_gpu_that_none_is_like_a_sentence_says_what_to_add() -> None:
+    sentence = undescribed("NVIDIA L4", "8.9")
+    assert sentence.startswith("NVIDIA L4, of compute capability 8.9, is not described")
+    assert "H100 (9.0)" in sentence
+    assert "aiosearch/devices.json" in sentence

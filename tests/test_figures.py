@@ -38,7 +38,11 @@ def test_a_section_says_what_every_figure_says(page: ModuleType) -> None:
             figure("c", compared="ray", kinds=[1, 2], spread={"median": 1, "least": 0, "most": 3}),
         ],
     ).splitlines()
-    assert found[:3] == ["## kernels.here", "", f"`{page.COMMAND.format(name='kernels')}`"]
+    assert found[:3] == [
+        "## kernels.here",
+        "",
+        f"`{page.COMMAND.format(folder='benchmarks', name='kernels')}`",
+    ]
     assert found[4] == (
         "a processor, 2 cores, Linux, Python 3.12.1; anyio 4.16.0, jax 0.12.0 and 0.10.2"
     )

@@ -49,6 +49,7 @@ ALLOWED = {
         "_lazy", "checks", "devices", "equivalence", "errors", "events", "limits", "measure",
         "orders", "problem", "search", "tensor",
     },
+    "mapper": {"_lazy", "arguments", "errors", "folders", "limits", "pool", "search"},
     "recording": {"_lazy", "lab"},
     "tuner": {
         "_blocking", "_lazy", "arguments", "capture", "equivalence", "errors", "folders",
@@ -81,6 +82,7 @@ ALLOWED = {
         "aiosearch.recording",
         "aiosearch.optimizer",
         "aiosearch.superoptimizer",
+        "aiosearch.mapper",
         "aiosearch.tuner",
     ],
 )
@@ -149,6 +151,44 @@ def _run_time_imports(file: Path) -> set[str]:
         if isinstance(node, ast.ImportFrom) and node.level == depth
         for name in ([node.module] if node.module else [alias.name for alias in node.names])
     }
+
+
+FACADES = (
+    "codegen.cpu", "codegen.pallas", "codegen.native", "superoptimizer", "optimizer",
+)  # fmt: skip
+"""Packages of which others import what `__init__` exports, and not the modules behind it."""
+BEHIND = {
+    "codegen.native.carrying": "sources of kernels import it by this path",
+    "codegen.native.llvm_library": "tests say for a while that LLVM is not there",
+    "codegen.pallas.dialect": "what is of one version of jax is asked for by its name",
+    "superoptimizer.z3_referee.axiom_text": "workloads ask z3 what the referee asks it",
+}
+"""Modules behind a facade that others import all the same, and why."""
+
+
+@pytest.mark.parametrize("facade", FACADES)
+def test_nobody_reaches_behind_a_facade(facade: str) -> None:
+    """Parts of `codegen` are of one house, and may know each other's modules."""
+    home = "codegen" if facade.startswith("codegen") else facade
+    for file in PACKAGE.rglob("*.py"):
+        module = ".".join(file.relative_to(PACKAGE).with_suffix("").parts)
+        if not module.startswith((f"{home}.", "cuda.compiled.backend")):
+            for imported in _modules(file):
+                behind = imported.startswith(f"{facade}.") and imported not in BEHIND
+                assert not behind, (
+                    f"{module} imports aiosearch.{imported}, which is behind {facade}"
+                )
+
+
+def _modules(file: Path) -> set[str]:
+    """The modules of aiosearch that a file imports from, without `aiosearch.`."""
+    package = file.relative_to(PACKAGE).parts[:-1]
+    modules = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - (node.level - 1)]
+            modules.add(".".join([*base, *([node.module] if node.module else [])]))
+    return modules
 
 
 def _imports(file: Path) -> set[str]:

@@ -1,4 +1,5 @@
-"""From JAX functions to tensor programs. Only tracing or running a function imports jax."""
+"""From JAX functions to tensor programs: `capture` reads one, `JaxFunction` runs one. Only tracing
+or running a function imports jax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Arrays that a function closed over: numbers where they can be, else further inputs."""
+"""Arrays that a function closed over: numbers and ramps where they can be, else further inputs.
+
+Example: `np.arange(8)` is `iota` of 8, `np.full((3,), 2.0)` is the literal 2, and a table of
+weights is an input named `constant_` and a digest of its elements.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,13 @@ from .values import TracedValue, element_type, uniform, whole
 
 
 class ClosedOverConstants:
-    """Turns arrays into values, and keeps those that stay arrays."""
+    """Turns arrays into `TracedValue`s, and keeps those that stay arrays."""
 
     def __init__(self) -> None:
         self._arrays: dict[Term, NumpyArray] = {}
 
     def value(self, held: Leaf, aval: AbstractArray | None = None) -> TracedValue:
+        """The value of an array, whose type is that of `aval` where that is given."""
         like = held if aval is None else aval
         dtype = element_type(like.dtype if hasattr(like, "dtype") else np.asarray(like).dtype)
         array = np.asarray(held)  # numpy has no type for random keys
@@ -27,10 +32,12 @@ class ClosedOverConstants:
         return _counted(array, dtype) or self._kept(array, dtype)
 
     def used(self, outputs: Iterable[Term]) -> dict[Term, NumpyArray]:
-        """The arrays that these terms need."""
+        """The arrays that these terms need, by their input terms."""
         return {term: self._arrays[term] for term in walk(outputs) if term in self._arrays}
 
     def _kept(self, array: NumpyArray, dtype: DType) -> TracedValue:
+        """An input for an array, named by its elements: equal arrays of two functions are one
+        input."""
         content = f"{dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
         digest = hashlib.blake2b(content, digest_size=4).hexdigest()
         term = tensor(f"constant_{digest}", dtype, array.shape)
@@ -39,7 +46,8 @@ class ClosedOverConstants:
 
 
 def _is_uniform(array: NumpyArray) -> bool:
-    """Whether it is one number; zeros below zero are not those above, and no literals."""
+    """Whether an array is one number everywhere; -0.0 is not 0.0, and neither is a literal as an
+    array."""
     if not array.ndim or not array.size:
         return not array.ndim
     first = array.flat[0]
@@ -48,7 +56,11 @@ def _is_uniform(array: NumpyArray) -> bool:
 
 
 def _counted(array: NumpyArray, dtype: DType) -> TracedValue | None:
-    """Whole numbers in even steps along one axis, written as such: they may be places."""
+    """Integers in even steps along one axis as a ramp of `iota`: they may be places, as of a
+    gather.
+
+    Example: [[3], [5], [7]] is 3 + 2 · iota along axis 0; `None` for other arrays.
+    """
     if dtype is not DType.I32 or array.size < 2:
         return None
     for axis in range(array.ndim):

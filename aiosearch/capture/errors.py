@@ -1,4 +1,5 @@
-"""What keeps a function from being read as a tensor program, or from being run."""
+"""`CaptureError` and `RunError`: what keeps a function from being read as a tensor program, or from
+being run."""
 
 from __future__ import annotations
 
@@ -6,7 +7,11 @@ from ..tensor.errors import TensorError
 
 
 class CaptureError(TensorError):
-    """A primitive that the tensor language has no words for; says which, why and where."""
+    """A primitive that the tensor language has no words for; says which, why and where.
+
+    It is a value as well: `JaxprReader` hands it on in the place of a result, and it is raised only
+    where an output depends on it.
+    """
 
     def __init__(self, primitive: str, reason: str = "", where: str = "") -> None:
         self.primitive = primitive
@@ -28,4 +33,4 @@ class CaptureError(TensorError):
 
 
 class RunError(TensorError):
-    """A function that fails when it is run; says which, on what and why."""
+    """A function that fails when it is run; the message says which, on what and why."""

@@ -1,4 +1,4 @@
-"""Traces a JAX function and reads it as a tensor program."""
+"""`capture`: traces a JAX function and reads it as a tensor program."""
 
 from __future__ import annotations
 
@@ -21,16 +21,20 @@ from .values import element_type, whole
 class Captured:
     """A program, and the values of those of its inputs that the function closed over.
 
-    They follow the arguments, and are named by what they hold, so that equal ones of two
+    They follow the arguments, and are named by what they hold, so that equal arrays of two
     functions are one input.
     """
 
     program: Program
     constants: Mapping[str, NumpyArray]
+    """The arrays by the names of their inputs."""
 
 
 def capture(function: Function, *args: PyTree, name: str | None = None) -> Captured:
-    """Reads a function of arrays as a program; raises CaptureError where it has no words for it.
+    """Reads a function of arrays as a program; raises `CaptureError` where the language has no
+    words for it.
+
+        capture(lambda x, w: x @ w, x, w).program       # one `matmul` of two inputs
 
     Arguments are arrays or `jax.ShapeDtypeStruct`s, or trees of them, whose leaves become inputs.
     """
@@ -51,6 +55,8 @@ def capture(function: Function, *args: PyTree, name: str | None = None) -> Captu
 def _traced(function: Function, args: Sequence[PyTree]) -> ClosedJaxpr:
     try:
         return jax.make_jaxpr(function)(*args)
+    # Only what a tracer refuses, as a branch on its value: other errors are those of the function's
+    # own code.
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
         reason = str(error).partition("\n")[0]
         raise CaptureError("", f"it depends on what its arguments hold: {reason}") from None

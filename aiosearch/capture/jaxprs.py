@@ -1,4 +1,10 @@
-"""Reads jaxprs, equation by equation, and what they call."""
+"""`JaxprReader`: reads jaxprs, equation by equation, and the jaxprs that they call.
+
+A rule of `primitives` reads one primitive: `add` on two `TracedValue`s is the operator `add` on
+their terms. Calls, branches that are decided and short loops are read through. An equation that
+cannot be read gives a `CaptureError` for each of its results, which matters only where an output
+needs it.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +48,19 @@ _INLINED = frozenset(
         "remat2",
     }
 )
+"""Calls that are read as their bodies: what they say of derivatives or of where they run is no
+matter of values."""
 
 _BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+"""Parameters under which such a call has its body."""
 _HERE = str(Path(__file__).parent)
 _COMPUTED = frozenset({"abs", "add", "mul", "neg", "square", "sub"})
+"""Operators of integers that may leave 32 bits."""
 _STEPS = 32
-"""The longest loop that is written out."""
+"""Steps of the longest `scan` that is written out."""
 
 Known: TypeAlias = "TracedValue | CaptureError"
+"""What is known of a variable of a jaxpr: its value, or why there is none."""
 
 
 class JaxprReader:
@@ -59,11 +70,13 @@ class JaxprReader:
         self.constants = constants
 
     def closed(self, closed: ClosedJaxpr, arguments: Sequence[Known]) -> list[Known]:
+        """The results of a jaxpr with its constants, for these arguments."""
         return self.open(closed.jaxpr, [self.constant(array) for array in closed.consts], arguments)
 
     def open(
         self, jaxpr: Jaxpr, constants: Sequence[Known], arguments: Sequence[Known]
     ) -> list[Known]:
+        """The results of a jaxpr, for these constants and arguments."""
         values: dict[Var, Known] = dict(zip(jaxpr.constvars, constants, strict=True))
         values.update(zip(jaxpr.invars, arguments, strict=True))
 
@@ -78,12 +91,16 @@ class JaxprReader:
         return [value(atom) for atom in jaxpr.outvars]
 
     def constant(self, held: Leaf, aval: AbstractArray | None = None) -> Known:
+        """The value of an array or scalar, with the type of `aval` where that is given."""
         try:
             return self.constants.value(held, aval)
         except CaptureError as error:
             return CaptureError("a constant", error.reason)
 
     def equation(self, equation: JaxprEqn, operands: Sequence[Known]) -> list[Known]:
+        """The results of an equation; a `CaptureError` for each where it cannot be read."""
+        # An error that came in with an operand keeps its own place; one that arises here gets this
+        # equation's.
         before = {id(operand) for operand in operands}
         results: Sequence[TracedValue | TensorError]
         try:
@@ -93,6 +110,7 @@ class JaxprReader:
         return [_located(value, equation, before) for value in results]
 
     def read(self, equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
+        """Reads a call through, or applies the rule of the primitive; raises `TensorError`."""
         primitive, params = equation.primitive.name, equation.params
         if primitive in _INLINED:
             body = next(params[key] for key in _BODIES if key in params)
@@ -107,11 +125,12 @@ class JaxprReader:
     def branch(
         self, operands: Sequence[Known], branches: Sequence[ClosedJaxpr], **params: object
     ) -> Sequence[Known]:
-        """A choice that is made beforehand, such as one by platform."""
+        """A `cond` whose choice is known, such as one by platform."""
         (which,) = _readable(operands[:1])
         place = known_array(which)
         if place is None:
             raise CaptureError("", "on what is computed")
+        # As `lax.switch` does with an index that is out of bounds.
         chosen = min(max(int(place), 0), len(branches) - 1)
         return self.closed(branches[chosen], operands[1:])
 
@@ -123,9 +142,10 @@ class JaxprReader:
         reverse: bool,
         **params: object,
     ) -> Sequence[Known]:
-        """A loop of few steps, written out."""
+        """A `scan` of at most `_STEPS` steps, written out."""
         if not 0 < length <= _STEPS:
             raise CaptureError("", f"of {length} steps")
+        # Operands come as constants, carries and the rows of what is scanned.
         constants, carries = _groups(params)
         fixed, carried = operands[:constants], operands[constants:][:carries]
         rows = _readable(operands[constants + carries :])
@@ -136,12 +156,14 @@ class JaxprReader:
             )
             carried = results[:carries]
             steps.append(results[carries:])
+        # Results are stacked in the order of the rows, whichever end the loop began at.
         steps = steps[::-1] if reverse else steps
         return [*carried, *(stacked(_readable(parts)) for parts in zip(*steps, strict=True))]
 
 
 def _groups(params: Parameters) -> tuple[int, int]:
-    """How many operands of a loop stay, and how many are carried on; jax says so in two ways."""
+    """How many operands of a `scan` stay, and how many are carried on; versions of jax say so in
+    two ways."""
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
     constants, carried, _ = params["ft_in"].unpack()
@@ -149,17 +171,20 @@ def _groups(params: Parameters) -> tuple[int, int]:
 
 
 def _read(equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[TracedValue]:
+    """Applies the rule of a primitive; raises `CaptureError` where there is none."""
     primitive, values = equation.primitive.name, _readable(operands)
     rule = RULES.get(primitive)
     if rule is None:
         raise CaptureError("")
     unsigned = any(getattr(atom.aval, "dtype", None) == np.uint32 for atom in equation.invars)
+    # uint32 is read as int32: below zero they differ.
     if unsigned and primitive in {"neg", "sub"}:
         raise CaptureError("", "of numbers without a sign")
     read = partial(rule, **_plain(equation.params))
     results = _several(read(*values))
     if not _of_int32(equation):
         return results
+    # Read again in int32, where literals might have been computed beyond 32 bits without wrapping.
     if any(map(_may_wrap, results)):
         results = _several(read(*map(_settled, values)))
     return [*map(_wrapped, results)]
@@ -170,30 +195,32 @@ def _several(results: TracedValue | Sequence[TracedValue]) -> Sequence[TracedVal
 
 
 def _of_int32(equation: JaxprEqn) -> bool:
-    """Whether it makes whole numbers of 32 bits, of none but whole ones."""
+    """Whether an equation makes 32-bit integers of integers alone."""
     kinds = {_dtype(atom).kind for atom in equation.invars}
     return kinds <= {"i", "u"} and all(_dtype(atom) == np.int32 for atom in equation.outvars)
 
 
 def _dtype(atom: Atom) -> np.dtype[Any]:
-    """Of what is none of NumPy's, that of objects."""
+    """The element type of an atom; NumPy's `object` for a type that NumPy does not have, such as a
+    key's."""
     dtype = getattr(atom.aval, "dtype", None)
     return dtype if isinstance(dtype, np.dtype) else np.dtype(object)
 
 
 def _may_wrap(value: TracedValue) -> bool:
-    """Whether literals are computed with whose type would not be known where it matters."""
+    """Whether literals are computed with that may leave 32 bits, and whose type would not be known
+    there."""
     term = value.term
     return term.dtype is DType.WEAK and term.operator.name in _COMPUTED and largest(term) >= 2**31
 
 
 def _settled(value: TracedValue) -> TracedValue:
-    """In its own type, unless it is a literal, which takes that of what it meets."""
+    """The value in its own type, unless it is a literal, which takes the type of what it meets."""
     return value if value.number is not None else replace(value, term=value.typed())
 
 
 def _wrapped(value: TracedValue) -> TracedValue:
-    """A number made of whole ones, which begin again below behind the largest that 32 bits hold."""
+    """A number that was computed of integers, modulo 2**32 as the device computes it."""
     number = value.number
     if not isinstance(number, int):
         return value
@@ -214,7 +241,8 @@ def _plain(params: Parameters) -> dict[str, Any]:
 
 
 def _integers(value: PyTree) -> PyTree:
-    """Tuples of integers, where NumPy's integers stood among them."""
+    """Tuples of Python's integers, where NumPy's stood among them: a program's parameters are
+    compared and encoded."""
     if type(value) in (tuple, list):
         return tuple(map(_integers, value))
     return int(value) if isinstance(value, np.integer) else value
@@ -223,7 +251,7 @@ def _integers(value: PyTree) -> PyTree:
 def _located(
     value: TracedValue | TensorError, equation: JaxprEqn, before: Collection[int]
 ) -> Known:
-    """Names the primitive, and the outermost line: a traced body keeps those of its first call."""
+    """The error with the primitive and the outermost line that is the user's."""
     if isinstance(value, TracedValue):
         return value
     error = value if isinstance(value, CaptureError) else CaptureError("", str(value))
@@ -234,4 +262,5 @@ def _located(
     return CaptureError(error.primitive or equation.primitive.name, error.reason, where)
 
 
+# They are imported for the rules that they register.
 del _contractions, _indexing, _layout, _pointwise, _reductions

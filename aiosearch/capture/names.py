@@ -13,10 +13,11 @@ from .jax_types import Function, PyTree
 
 
 def title(function: Function, name: str | None) -> str:
-    """The program's name: the one given, or the function's; a partial has that of its function.
+    """The program's name: `name`, or the function's; a partial has that of its function.
 
-    What is called and has no name of its own has that of its class.
+    A callable object without a name of its own has that of its class.
     """
+    # A partial has no name, and its text has the arguments, which may be large.
     while isinstance(function, functools.partial):
         function = function.func
     text = name if name is not None else str(getattr(function, "__name__", type(function).__name__))
@@ -24,14 +25,16 @@ def title(function: Function, name: str | None) -> str:
 
 
 def shown(function: Function) -> str:
-    """What a message calls a function: never its arguments, as the text of a partial does."""
+    """The name of a function in a message: never its arguments, as the text of a
+    partial has them."""
     if isinstance(function, functools.partial):
         return f"partial of {shown(function.func)}"
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def input_names(function: Function, args: Sequence[PyTree]) -> list[str]:
-    """A name for each leaf: the parameter's, and the way to the leaf in its tree."""
+    """A name for each leaf: the parameter's, and the path to the leaf in its tree, as `params_w`
+    for `params["w"]`."""
     names: list[str] = []
     for position, argument in enumerate(args):
         stem = parameter(function, position)
@@ -42,7 +45,8 @@ def input_names(function: Function, args: Sequence[PyTree]) -> list[str]:
 
 
 def parameter(function: Function, position: int) -> str:
-    """The name of the parameter that takes what is given at a position."""
+    """The name of the parameter that takes what is given at `position`; `x2` where the signature is
+    not known."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Runs a JAX function on NumPy arrays: in its own element types, and in float64."""
+"""`JaxFunction`: runs a JAX function on NumPy arrays, in its own element types and in float64."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .values import element_type
 
 
 def placeholders(types: Sequence[TensorType]) -> list[Leaf]:
-    """What a function of arguments of these types is traced with."""
+    """`jax.ShapeDtypeStruct`s for arguments of these types."""
     struct: Callable[..., Leaf] = jax.ShapeDtypeStruct  # which jax leaves without annotations
     return [struct(array_type.shape, _numpy(array_type.dtype)) for array_type in types]
 
 
 def precision(types: Sequence[TensorType]) -> AbstractContextManager[object]:
-    """Where arguments of these types keep them: float64 has to be switched on."""
+    """A context in which arguments of these types keep them: float64 has to be switched on."""
     return _wide() if any(array_type.dtype is DType.F64 for array_type in types) else nullcontext()
 
 
 class JaxFunction:
-    """A JAX function of arrays that is run, not read; raises RunError where that fails.
+    """A JAX function of arrays that is run, not read; raises `RunError` where that fails.
 
-    Arguments and results are NumPy arrays. Results are those of the flattened output, and
-    bfloat16 comes back as float32.
+    Arguments and results are NumPy arrays. Results are the leaves of the output, and bfloat16 comes
+    back as float32.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class JaxFunction:
         except CaptureError as error:
             raise RunError(self._failed(error.reason)) from None
         except Exception as error:
+            # Whatever the function raises: it is somebody's own code.
             raise RunError(self._failed(error)) from error
         if not self.outputs:
             raise RunError(f"{self.name} gives no array")
@@ -67,6 +68,7 @@ class JaxFunction:
         with _wide(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about types that nobody asked for but this
             outputs = self._run(inputs, [_numpy(dtype) for dtype in wide], " in float64")
+        # A function may look at its element types, and take another way in float64.
         if [output.shape for output in outputs] != [output.shape for output in self.outputs]:
             raise RunError(f"{self.name} gives other shapes in float64")
         return outputs

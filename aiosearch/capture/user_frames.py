@@ -1,4 +1,4 @@
-"""The line of a user's own code at which an error was raised."""
+"""`user_frame`: the line of a user's own code at which an error was raised."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _is_users(file: str) -> bool:
 
 
 def _short(file: str) -> str:
-    """A path from the current folder, where it lies in there."""
+    """A path relative to the current folder, where the file is in there."""
     try:
         return file.removeprefix(f"{os.getcwd()}{os.sep}")
     except OSError:  # the folder was deleted

@@ -1,4 +1,9 @@
-"""Arrays of a trace: a term, and the shape that it is repeated to."""
+"""`TracedValue`: an array of a trace, as a term and the shape that the term is repeated to.
+
+jax writes every broadcast out: `x * 2` is a broadcast of 2 to the shape of x, then a product. A
+value keeps the scalar, and repeats it only where an operator needs it whole, so that programs have
+no broadcasts that say nothing.
+"""
 
 from __future__ import annotations
 
@@ -41,31 +46,31 @@ class TracedValue:
 
     @property
     def number(self) -> Number | None:
-        """The one number that it holds everywhere, where that is written down."""
+        """The number that it holds everywhere, where the term is a literal; else `None`."""
         if self.term.operator is not LITERAL:
             return None
-        return self.term.parameter("value")  # type: ignore[no-any-return]
+        return self.term.parameter("value")  # type: ignore[no-any-return]  # of a literal
 
     @property
     def held(self) -> Number | None:
-        """The same as the array has it, whose element type may have less digits than it."""
+        """`number` as the array has it, whose element type may have less digits."""
         number = self.number
         if number is None or self.dtype in EXACT:
             return number
         return float(np.asarray(number).astype(jnp.dtype(ARRAY_NAMES[self.dtype])))
 
     def full(self) -> Term:
-        """The whole array, in its own element type."""
+        """The whole array as a term, in its own element type."""
         return self.wide(range(self.rank)).typed()
 
     def typed(self) -> Term:
-        """The term in the array's element type; literals take any until then."""
+        """The term in the array's element type; literals are weak until then."""
         if self.term.dtype is self.dtype:
             return self.term
         return apply("cast", self.term, dtype=self.dtype)
 
     def wide(self, axes: Iterable[int]) -> TracedValue:
-        """The same with these axes at their size."""
+        """The value with these axes repeated to their size."""
         whole = set(axes)
         shape = tuple(
             size if axis in whole else 1 if not self.term.shape else self.term.shape[axis]
@@ -76,7 +81,7 @@ class TracedValue:
         return replace(self, term=apply("broadcast", self.term, shape=shape))
 
     def over(self, shape: Iterable[int]) -> TracedValue:
-        """A reshape that only puts in, or leaves out, axes of size one."""
+        """A reshape to `shape` that only adds or removes axes of size one."""
         sizes = tuple(shape)
         if not self.term.shape:
             return replace(self, shape=sizes)
@@ -86,17 +91,18 @@ class TracedValue:
         return self.reshaped(tuple(1 if size == 1 else next(term_sizes) for size in sizes), sizes)
 
     def reshaped(self, term: tuple[Dim, ...], shape: tuple[int, ...]) -> TracedValue:
-        """The term in one shape, which stands for another."""
+        """The term in the shape `term`, for an array of the shape `shape`."""
         return TracedValue(reshaped(self.term, term), shape, self.dtype)
 
 
 def reshaped(term: Term, shape: tuple[Dim, ...]) -> Term:
-    """A reshape, one for any number of them; a reduction may keep its axes instead."""
+    """A reshape, a single one for several; a reduction may keep its axes in place of one."""
     if term.shape == shape:
         return term
     if term.operator.name == "reshape":
         return reshaped(term.arguments[0], shape)
     parameters = dict(term.parameters)
+    # The reduction with its axes kept needs no reshape at all.
     if parameters.get("keep") is False:
         keeping = apply(term.operator, *term.arguments, **{**parameters, "keep": True})
         if keeping.shape == shape:
@@ -106,13 +112,16 @@ def reshaped(term: Term, shape: tuple[Dim, ...]) -> Term:
 
 def whole(term: Term, dtype: DType) -> TracedValue:
     """A value that is nowhere repeated."""
-    return TracedValue(term, tuple(int(size) for size in term.shape), dtype)  # type: ignore[arg-type]
+    shape = tuple(int(size) for size in term.shape)  # type: ignore[arg-type]  # all are known
+    return TracedValue(term, shape, dtype)
 
 
 def uniform(number: Number, shape: tuple[int, ...], dtype: DType) -> TracedValue:
-    """One number everywhere."""
+    """A value that is one number everywhere; raises `CaptureError` for -0.0."""
+    # NaN: the language has no literal for it, but 0 / 0 is NaN.
     if number != number:
         return TracedValue(apply("div", literal(0), literal(0)), shape, dtype)
+    # The language has no literal of truth values: 0 = 0 is true, 0 = 1 is false.
     if dtype is DType.BOOL:
         return TracedValue(apply("equal", literal(0), literal(0 if number else 1)), shape, dtype)
     if number == 0 and math.copysign(1, number) < 0:
@@ -121,7 +130,7 @@ def uniform(number: Number, shape: tuple[int, ...], dtype: DType) -> TracedValue
 
 
 def truth(value: TracedValue) -> bool | None:
-    """The one truth value that it holds everywhere, where that is written down."""
+    """The truth value that it holds everywhere, where that is written down; else `None`."""
     for candidate in (True, False):
         if value.term is uniform(candidate, (), DType.BOOL).term:
             return candidate
@@ -131,9 +140,10 @@ def truth(value: TracedValue) -> bool | None:
 def pointwise(
     operator: str, *values: TracedValue, dtype: DType | None = None, **parameters: Any
 ) -> TracedValue:
-    """A pointwise operator; operands of rank 0 meet any."""
+    """A pointwise operator on values; operands of rank 0 meet any."""
     shape = tuple(np.broadcast_shapes(*(value.shape for value in values)))
     element = dtype or values[-1].dtype
+    # Eight-bit arithmetic wraps around, and the language's integers do not.
     if element in NARROW and operator != "select":
         raise CaptureError(
             "", "", f"arithmetic in {element}, which wraps around: cast to more bits first"
@@ -144,7 +154,8 @@ def pointwise(
 
 
 def element_type(dtype: object) -> DType:
-    """The language's name of a NumPy or JAX element type."""
+    """The language's `DType` of a NumPy or JAX element type; raises `CaptureError` where it has
+    none."""
     element = _DTYPES.get(str(dtype))
     if element is None:
         raise CaptureError("", f"no element type {dtype} in the tensor language")
@@ -152,7 +163,7 @@ def element_type(dtype: object) -> DType:
 
 
 def known_array(value: TracedValue) -> NumpyArray | None:
-    """The array itself, where it depends on no input."""
+    """The array itself, where it depends on no input; else `None`."""
     if any(term.operator is INPUT for term in walk([value.term])):
         return None
     (array,) = run(Program("known", (), (value.term,)), ())

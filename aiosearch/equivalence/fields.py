@@ -36,7 +36,7 @@ from ..tensor.evaluation.evaluate import evaluate
 from ..tensor.terms import Program, Term
 from ..tensor.types import DType
 from .abstract_interpretation import sizes
-from .finite_field import random_elements as drawn
+from .finite_field import random_primes as drawn
 from .finite_field.array_algebra import Array, Fields, array
 from .finite_field.definedness import PARTIAL, domains
 from .finite_field.degree_bounds import Degrees, degree_bounds

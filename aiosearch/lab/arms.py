@@ -79,4 +79,5 @@ def cross(
 
 def with_bases(arms: Sequence[Arm]) -> list[Arm]:
     """Puts each arm's `base` first, and leaves out what comes twice."""
+    # Bases first, so that a contest that is stopped early can still say speed-ups
     return list(dict.fromkeys([*(arm.base for arm in arms), *arms]))

@@ -59,6 +59,7 @@ class ArmContest:
             outcome = await run_once(self._problem, arm, round, self._seconds, self._on_unknown)
         except ProblemError:
             raise
+        # A strategy that cannot run here is a row that says so, not the end of the contest
         except AiosearchError as error:
             self.failures[arm] = str(error)
         else:

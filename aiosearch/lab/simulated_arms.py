@@ -11,8 +11,8 @@ from msgspec import Struct
 from ..testing import Simulation, simulate
 from ..testing.virtual.thinking_time import ThinkingStopwatch
 from .arms import BASE, Arm, Solver, Split, Verdicts
-from .height_one import strategy_of
 from .recording.replay import Recorded, RecordedWithQuestions
+from .static_split import strategy_of
 
 
 class SimulationSetting(Struct, frozen=True, kw_only=True):

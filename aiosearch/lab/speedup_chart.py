@@ -113,6 +113,14 @@ class _SpeedupFigure:
         return BOTTOM - share / self._idlest * (BOTTOM - LOWER)
 
 
+def ticks(most: float) -> list[float]:
+    """Four to eight round values from zero: `ticks(3.1)` is `[0, 0.5, 1, 1.5, 2, 2.5, 3]`."""
+    unit = 10.0 ** math.floor(math.log10(most))
+    # The finest of the round steps that gives at most eight lines
+    step = next(size for size in (0.1, 0.2, 0.5, 1.0, 2.0) if most / (unit * size) <= 8) * unit
+    return [round(step * count, 6) for count in range(int(most / step) + 1)]
+
+
 def _legend(number: int, label: str, colour: str) -> list[str]:
     y = TOP + 20 + 20 * number
     return [

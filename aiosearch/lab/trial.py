@@ -22,9 +22,9 @@ from ..result import Result, SearchStatus
 from ..search import Search
 from ..statistics import WorkerStatistics
 from .arms import Arm
-from .height_one import strategy_of
 from .process_family import Family
 from .ready_pool import ready_pool
+from .static_split import strategy_of
 
 
 class TrialOutcome(Struct, frozen=True, kw_only=True):
@@ -175,6 +175,7 @@ def _outcome(
 
 
 def _digest(result: Result[Any]) -> str:
+    # Sorted: workers find solutions in any order
     state = blake2b(digest_size=16)
     for encoded in sorted(map(msgspec.msgpack.encode, result.solutions)):
         state.update(len(encoded).to_bytes(8, "little") + encoded)

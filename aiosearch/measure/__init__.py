@@ -16,12 +16,12 @@ if TYPE_CHECKING:
         store_ceilings,
         stored_ceilings,
     )
-    from .draws import Draw
     from .errors import ExecutorError
     from .executor import Executor, Inputs
     from .host.jax_executor import Allowance, JaxExecutor
     from .mock_executor import Act, MockExecutor
     from .race import Clock, Lap, Race, Samples, Way
+    from .random_inputs import Draw
     from .ratios import LEAST_GAIN, Ratio
 
 _HOMES = {
@@ -37,7 +37,7 @@ _HOMES = {
     "measure_ceilings": ".ceilings",
     "store_ceilings": ".ceilings",
     "stored_ceilings": ".ceilings",
-    "Draw": ".draws",
+    "Draw": ".random_inputs",
     "ExecutorError": ".errors",
     "Executor": ".executor",
     "Inputs": ".executor",

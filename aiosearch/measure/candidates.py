@@ -9,10 +9,12 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from .draws import Draw
+from .random_inputs import Draw
 
 Array: TypeAlias = Any
-"""A NumPy array. This module is loaded without NumPy."""
+"""An array of NumPy or of JAX. This module is loaded without either."""
+PyTree: TypeAlias = Any
+"""What a function of JAX gives: an array, or containers of arrays."""
 
 
 class ArrayType(Struct, frozen=True):

@@ -127,6 +127,7 @@ async def measure_ceilings(executor: JaxExecutor) -> Ceilings:
     rates = {}
     for work, candidate in _protocol(last_cache(executor.platform)):
         samples, heard = await _best(executor, candidate)
+        # The fastest round: whatever else ran can only have made the others slower
         rates[candidate.name] = work / min(samples.wall)
         noises.append(heard)
     sweeps = {name: rates[name] for name in ("read", "triad")}

@@ -16,10 +16,10 @@ from typing import Self
 from msgspec import Struct
 
 from .candidates import Array, Candidate, Cause, Compiled, Failure, Stage
-from .draws import draw
 from .errors import ExecutorError
 from .executor import ROUNDS, Inputs
 from .race import Fault, Race, Sample, Way, run_race
+from .random_inputs import draw
 
 
 class Act(Struct, frozen=True):

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from .candidates import ArrayType, Cause
-from .draws import Draw
 from .race import Sample, Way
+from .random_inputs import Draw
 
 
 class ProcessSettings(Struct, frozen=True):

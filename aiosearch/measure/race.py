@@ -112,6 +112,7 @@ class Race(Struct, frozen=True):
 
         `way` is by default the `deciding` one.
         """
+        # Pairs by round: sample i of both was taken in the same round
         base = self._times(self.laps[over], way, clock)
         challenger = self._times(self.laps[contender], way, clock)
         return paired_ratio(base, challenger) if base and challenger else None
@@ -133,6 +134,8 @@ class Race(Struct, frozen=True):
         ratio = self.speedup(contender, over=over, way=way, clock=clock)
         heard = self.noise(way=way, clock=clock)
         faster = ratio is not None and heard is not None and wins(ratio, heard)
+        # A gain in one way that is a loss in another is no gain: the user's calls may be of either
+        # kind
         return faster and (way is not None or not self.lost(contender, over=over, clock=clock))
 
     def seems(self, contender: int) -> bool:
@@ -207,6 +210,7 @@ class Outage(Struct, frozen=True):
 
     def count(self, outages: int) -> None:
         """Raises `ExecutorError` where it was one too many."""
+        # A device that breaks down by itself again and again would otherwise be prepared for ever
         if outages > MOST_OUTAGES:
             raise ExecutorError(f"the device broke down while nothing ran: {self.message}")
 
@@ -241,6 +245,7 @@ async def run_race(
     field = _RaceEntrants(contenders)
     order = random.Random(seed)
     end = None if seconds is None else clock() + seconds
+    # Without an incumbent there is nothing to compare with, and the race is over
     while field.rounds < rounds and field.has_incumbent:
         # The least rounds are run whatever they cost: without them no ratio has an interval
         if end is not None and field.rounds >= LEAST_ROUNDS and clock() >= end:
@@ -281,6 +286,7 @@ class _RaceEntrants:
         if isinstance(rows, Fault | Outage):
             self._stop(rows)
             return
+        # Only now: a round that broke down leaves no samples behind
         self.rounds += 1
         for way, row in zip(self._ways, rows, strict=True):
             for turn, sample in zip(turns, row, strict=True):
@@ -306,6 +312,7 @@ class _RaceEntrants:
     def _spare(self, fault: Fault) -> bool:
         """Whether a runner stays, because its process was killed for the first time."""
         runner = self._runners[self._left[fault.runner]]
+        # Killed by somebody, it may be innocent: once it is given another chance
         if not fault.killed or runner in self._spared:
             return False
         self._spared.add(runner)
@@ -322,6 +329,7 @@ class _RaceEntrants:
 
     def result(self) -> Race:
         laps = [self._lap(runner) for runner in range(len(self._runners))]
+        # In the order of `Way`, whatever order the device gave them in
         seen = {way for _, way in self._samples}
         ways = tuple(way for way in Way if way in seen)
         return Race(tuple(laps[:-1]), laps[-1], ways, self.rounds)

@@ -22,6 +22,20 @@ LACKING = (
     " CUDA_ROOT to a folder that has nvvm/libdevice/libdevice.10.bc, or install it with"
     " pip install nvidia-cuda-nvcc nvidia-nvvm"
 )
+HELD = (
+    "if another process holds the GPU's memory, that is what lacks: jax takes three quarters of it"
+    " unless XLA_PYTHON_CLIENT_PREALLOCATE=false is set before it is imported, also in the process"
+    " that calls aiosearch"
+)
+LOST = (
+    "if the GPU was there before, it was lost while it was used: nvidia-smi says whether it is"
+    " there, and after an Xid error it has to be reset"
+)
+_LOST_TEXTS = ("CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA_ERROR_NO_DEVICE", "CUDA_ERROR_SYSTEM", "Xid")
+_MEMORY_TEXTS = (
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "RESOURCE_EXHAUSTED: Out of memory",
+)
 _USUAL = ("/usr/local/cuda", "/opt/cuda")
 
 
@@ -45,8 +59,14 @@ def use_toolkit() -> None:
 
 
 def explained(reason: str) -> str:
-    """What XLA says, and how to help it where it lacks libdevice."""
-    return f"{reason} ({LACKING})" if "libdevice" in reason else reason
+    """What XLA says, and how to help it where it lacks libdevice, memory or the GPU itself."""
+    if "libdevice" in reason:
+        return f"{reason} ({LACKING})"
+    if any(text in reason for text in _MEMORY_TEXTS):
+        return f"{reason} ({HELD})"
+    if any(text in reason for text in _LOST_TEXTS):
+        return f"{reason} ({LOST})"
+    return reason
 
 
 def _roots() -> Iterator[Path]:

@@ -1,4 +1,6 @@
-"""From a JAX function to a verified, measured, faster one."""
+"""From a JAX function to a verified, measured, faster one: `optimize`, or `optimized` as a
+decorator. `trace` cuts a function, `algebra` and `candidates` find what could run in its place,
+`race` decides, `outcomes` remembers, and `handback` gives an `Optimized`."""
 
 from __future__ import annotations
 
@@ -7,19 +9,29 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
+    from .candidates.cpu_kernels import kernel_sources
+    from .candidates.jax_source import emit, names
     from .decorator import OptimizedOnCall, optimized
+    from .device_kind import device, platform
     from .effort import Effort
     from .errors import OptimizeError
     from .handback.optimized import Optimized
     from .optimization import optimize, optimize_sync
     from .outcomes.answer import Answer, Key, Timings
-    from .outcomes.evidence import Tried
-    from .outcomes.report import Found, Report, Tell
-    from .outcomes.results import Results
+    from .outcomes.evidence import Evidence, Tried
+    from .outcomes.plot import plot
+    from .outcomes.report import CALLED, WHOLE, Found, Report, Tell, WholeFunctionResult
+    from .outcomes.results import FORMAT, AnswerFile, Results, default_results_path, export
+    from .outcomes.roofline import ceilings_of, roofline_fraction
 
 __all__ = [
+    "CALLED",
+    "FORMAT",
+    "WHOLE",
     "Answer",
+    "AnswerFile",
     "Effort",
+    "Evidence",
     "Found",
     "Key",
     "OptimizeError",
@@ -30,28 +42,55 @@ __all__ = [
     "Tell",
     "Timings",
     "Tried",
+    "WholeFunctionResult",
+    "ceilings_of",
+    "default_results_path",
+    "device",
+    "emit",
+    "export",
+    "kernel_sources",
+    "names",
     "optimize",
     "optimize_sync",
     "optimized",
+    "platform",
+    "plot",
+    "roofline_fraction",
 ]
 
 __getattr__ = lazily(
     __name__,
     {
+        "kernel_sources": ".candidates.cpu_kernels",
+        "emit": ".candidates.jax_source",
+        "names": ".candidates.jax_source",
+        "OptimizedOnCall": ".decorator",
+        "optimized": ".decorator",
+        "device": ".device_kind",
+        "platform": ".device_kind",
+        "Effort": ".effort",
+        "OptimizeError": ".errors",
+        "Optimized": ".handback.optimized",
+        "optimize": ".optimization",
+        "optimize_sync": ".optimization",
         "Answer": ".outcomes.answer",
         "Key": ".outcomes.answer",
         "Timings": ".outcomes.answer",
-        "OptimizedOnCall": ".decorator",
-        "optimized": ".decorator",
-        "Optimized": ".handback.optimized",
-        "Effort": ".effort",
-        "OptimizeError": ".errors",
-        "optimize": ".optimization",
-        "optimize_sync": ".optimization",
+        "Evidence": ".outcomes.evidence",
+        "Tried": ".outcomes.evidence",
+        "plot": ".outcomes.plot",
+        "CALLED": ".outcomes.report",
+        "WHOLE": ".outcomes.report",
         "Found": ".outcomes.report",
         "Report": ".outcomes.report",
         "Tell": ".outcomes.report",
-        "Tried": ".outcomes.evidence",
+        "WholeFunctionResult": ".outcomes.report",
+        "FORMAT": ".outcomes.results",
+        "AnswerFile": ".outcomes.results",
         "Results": ".outcomes.results",
+        "default_results_path": ".outcomes.results",
+        "export": ".outcomes.results",
+        "ceilings_of": ".outcomes.roofline",
+        "roofline_fraction": ".outcomes.roofline",
     },
 )

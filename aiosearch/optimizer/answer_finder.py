@@ -1,5 +1,11 @@
 """The answer for each program of one `optimize` call: looked up in the results store, or else
-generated, raced and stored."""
+generated, raced and stored.
+
+`AnswerFinder` asks three questions, each with a `Key` of its own: which source is the fastest for a
+program (`answer`), which answers pay in the function as a whole (`whole`), and whether the drop-in
+pays where it is called (`lost_as_called`). What noise left open is not stored, so that it is asked
+again.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +35,7 @@ from .candidates.generation import CandidateQuestion, CandidateSet, CandidateSou
 from .candidates.generation_process import GenerationProcess, generation_process
 from .candidates.gpu_kernels import describe_missing_kernels
 from .candidates.jax_source import merged
-from .device_kind import described_gpu, device_kind
+from .device_kind import described_gpu, device_kind, undescribed_reason
 from .effort import BUDGETS, Effort
 from .handback.loadable import refusal
 from .handback.optimized import Optimized
@@ -53,7 +59,7 @@ from .trace.splice import Packed, Replacement
 from .trace.traced import CutFunction
 
 PLAIN = "plain JAX"
-"""Among the settings of a question where machine code of ours is no answer."""
+"""Among `Key.settings` where machine code of ours is no answer."""
 
 
 @dataclass
@@ -73,7 +79,7 @@ class AnswerFinder:
     executor: Executor | None
     tell: Tell
     settings: JaxSettings
-    """Under which the answers will run."""
+    """The settings of jax under which the answers will run."""
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def __aenter__(self) -> AnswerFinder:
@@ -88,7 +94,8 @@ class AnswerFinder:
         await self._stack.aclose()
 
     async def answer(self, subject: Subject) -> Found:
-        """Raises OptimizeError where the program itself does not run."""
+        """The answer for a program; raises `OptimizeError` where the program itself
+        does not run."""
         if lack := self._lack():
             self.tell(describe_missing_kernels(lack))
         key, program = await to_thread.run_sync(self._key, subject), subject.program
@@ -112,7 +119,11 @@ class AnswerFinder:
             )
             selection = await selector.select(tried.contenders)
         answer = await to_thread.run_sync(self._answered, key, program.name, selection)
+        # An answer with more effort takes the place of the earlier one, and keeps the names that it
+        # went by.
         answer = answer.also(*earlier.names) if earlier is not None else answer
+        # An answer that noise may have hidden a better one from is used now, and searched again
+        # next time.
         if not selection.in_doubt:
             await to_thread.run_sync(self.store.keep, answer)
         return Found(answer, False, selection.tried, selection.in_doubt)
@@ -151,9 +162,11 @@ class AnswerFinder:
         cut: CutFunction,
         faster: Mapping[Subject, Answer],
     ) -> str:
-        """Why what was made is not faster where it is called, if it is not.
+        """Why the drop-in is not faster where it is called; empty where it is, or where that does
+        not matter.
 
-        Asked once, after something was timed, where the way through Python counts.
+        It is called a thousand times, and so only if that has no effects, and after something was
+        timed for this function: an answer of an earlier process has passed already.
         """
         if any(piece.jaxpr.effects for piece in cut.pieces):
             return ""  # each call of the thousand would be heard
@@ -175,7 +188,7 @@ class AnswerFinder:
         )
 
     async def _called(self, call: AsCalledRace, optimized: Optimized[..., PyTree]) -> AsCalledTimes:
-        """Again where noise hides which one is faster."""
+        """Calls both, again where noise hides which one is faster."""
         called = await to_thread.run_sync(call.race, optimized)
         for _ in range(RACE_RERUNS):
             if not called.in_doubt:
@@ -185,19 +198,20 @@ class AnswerFinder:
         return called
 
     async def _named(self, answer: Answer, name: str) -> None:
-        """Keeps that an answer goes by this name too."""
+        """Stores that an answer goes by this name too."""
         if name not in answer.names:
             await to_thread.run_sync(self.store.name, answer.key, name)
 
     async def _begun(
         self, process: GenerationProcess, question: CandidateQuestion
     ) -> tuple[Executor, CandidateSet]:
-        """The executor starts while the program is rewritten."""
+        """Starts the executor while the program is rewritten in another process."""
         try:
             async with asyncio.TaskGroup() as group:
                 executor = group.create_task(self._ready())
                 tried = group.create_task(process.contest(question))
         except BaseExceptionGroup as errors:
+            # A caller asked for one thing, and expects its error rather than a group.
             raise errors.exceptions[0] from None
         return executor.result(), tried.result()
 
@@ -220,12 +234,17 @@ class AnswerFinder:
 
     @property
     def _has_kernels(self) -> bool:
-        """Where none can be made, what is asked for is plain JAX, and is remembered as that."""
+        """Whether machine code is possible; where it is not, the question is one for plain JAX, and
+        is remembered as that."""
         return self.kernels and not self._lack()
 
     def _lack(self) -> str:
         """Why none can be made that were asked for; nothing where they can."""
-        return llvm_library.missing_llvm_reason() if self.kernels and self.platform == "cpu" else ""
+        if not self.kernels:
+            return ""
+        if self.platform == "cuda":
+            return undescribed_reason()
+        return llvm_library.missing_llvm_reason() if self.platform == "cpu" else ""
 
     def _question(self, subject: Subject) -> CandidateQuestion:
         program, budget = to_json(subject.program), BUDGETS[self.effort]

@@ -1,4 +1,4 @@
-"""The array types of a program's inputs, as an executor takes them."""
+"""The array types of a program's inputs, as an `Executor` takes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..tensor.types import ARRAY_NAMES
 
 
 def array_types(program: Program) -> tuple[ArrayType, ...]:
-    """The types of a program's inputs, for an executor."""
+    """The types of a program's inputs, whose sizes are all known."""
     return tuple(
         ArrayType(ARRAY_NAMES[term.dtype], tuple(int(str(size)) for size in term.shape))
         for term in program.inputs

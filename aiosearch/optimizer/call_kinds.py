@@ -1,5 +1,9 @@
 """The cache key of a call: the types of its arrays and the values of its static arguments, for
-which one answer holds."""
+which one answer holds.
+
+Example: `f(f32[8, 16])` and `f(f32[8, 32])` have different kinds, two calls with other values have
+one.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from .trace.traced import is_array
 
 
 def is_traced(arguments: PyTree) -> bool:
-    """Whether a call is one of somebody's trace."""
+    """Whether a call is inside a trace of jax: one of its arguments is a tracer."""
     leaves = jax.tree_util.tree_leaves(arguments)
     return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
@@ -30,9 +34,9 @@ def call_kind(
     kwargs: Mapping[str, PyTree],
     options: Parameters,
 ) -> Hashable:
-    """Equal for calls with arrays and numbers of the same types, and the same static arguments.
+    """Equal for calls with arrays and numbers of equal types, and equal static arguments.
 
-    `options` are those of `optimize`. Raises an AiosearchError where a static one has no hash.
+    `options` are those of `optimize`. Raises an AiosearchError where a static argument has no hash.
     """
     form, leaves = call_signature(
         function,
@@ -41,6 +45,7 @@ def call_kind(
         options.get("static_argnums", ()),
         options.get("static_argnames", ()),
     )
+    # The type too: 1, 1.0 and True are equal and hash alike, and a function may tell them apart.
     static = frozenset((at, type(value), value) for at, value in form.static.items())
     return (
         current_settings(),
@@ -53,7 +58,8 @@ def call_kind(
 
 
 def _like(leaf: Leaf) -> PyTree:
-    """The type of an array or a number; nothing else can be traced, whatever its value."""
+    """The type of an array or a number; of anything else its class, whatever its value: it cannot
+    be traced."""
     try:
         return jax.typeof(leaf)
     except (TypeError, ValueError, OverflowError):

@@ -31,12 +31,15 @@ def optimized(**options: PyTree) -> Callable[[Callable[P, R]], OptimizedOnCall[P
 def optimized(function: Function | None = None, /, **options: PyTree) -> PyTree:
     """Decorates a function so that it is optimized when it is called; takes what `optimize` takes.
 
-    A kind of call is a tree of arguments with its shapes, element types and static arguments. The
-    first call of each kind, with concrete arrays, waits until the answer is there: it is searched
-    once, and remembered for other processes. In an event loop nothing waits: await `.optimize(...)`
-    before, until when the original runs. A method's object is an argument like others: where it is
-    no tree of arrays it has to be static; or leave the method as it is and give `optimize` that of
-    one object. Raises OptimizeError for an option that cannot be one.
+        @optimized(effort="quick")
+        def attention(q, k, v): ...
+
+    A kind of call (`call_kind`) is a tree of arguments with its shapes, element types and static
+    arguments. The first call of each kind, with concrete arrays, waits until the answer is there:
+    it is searched once, and remembered for other processes. In an event loop nothing waits: await
+    `.optimize(...)` before, until when the original runs. A method's object is an argument like
+    others: where it is no tree of arrays it has to be static; or leave the method as it is and give
+    `optimize` that of one object. Raises `OptimizeError` for an option that cannot be one.
     """
     if function is None:
         return lambda decorated: OptimizedOnCall(decorated, options)
@@ -58,14 +61,14 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
 
     @property
     def found(self) -> tuple[Optimized[P, R], ...]:
-        """What was found, one for each kind of call."""
+        """What was found, an `Optimized` for each kind of call."""
         return tuple(self._found)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         for candidate in reversed(self._found):  # the last first, where several take such a call
             result = candidate.attempt(args, kwargs)
             if result is not OTHER:
-                return result  # type: ignore[no-any-return]
+                return result  # type: ignore[no-any-return]  # it is no `OTHER`
             if candidate.takes(*args, **kwargs):
                 return self.original(*args, **kwargs)
         fresh = self._first(args, kwargs)
@@ -74,15 +77,16 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
     async def optimize(self, *args: P.args, **kwargs: P.kwargs) -> Optimized[P, R]:
         """Finds what is faster for calls like this one, which then take it.
 
-        Options are those that it was decorated with.
+        Options are those that the function was decorated with.
         """
         fresh = await optimize(self.original, *args, **self._options, kwargs=kwargs)
         self._keep(fresh)
         return fresh
 
     def _keep(self, fresh: Optimized[P, R]) -> None:
-        """In the place of what was found before for the same kind of call."""
+        """Stores an outcome in the place of an earlier one for the same kind of call."""
         with self._lock:
+            # A new list: other threads may be reading the old one, without the lock.
             self._found = [
                 *(earlier for earlier in self._found if earlier.kind != fresh.kind),
                 fresh,
@@ -91,7 +95,8 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
     def _first(
         self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
     ) -> Optimized[P, R] | None:
-        """What is found now for a kind of call, if anything can be."""
+        """The outcome for a kind of call that is new, or was tried in vain before; `None` where the
+        function runs as it is."""
         if is_traced((args, kwargs)) or any(map(is_gone, tree_leaves((args, kwargs)))):
             return None
         try:
@@ -110,6 +115,7 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
         with self._lock:
             lock = self._locks[kind]
         with lock:  # of this kind alone: others do not wait for minutes
+            # Another thread may have optimized this kind while this one waited for the lock.
             if kind not in self._tried:
                 self._tried[kind] = self._attempt(args, kwargs)
             return self._tried[kind]
@@ -117,9 +123,10 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
     def _attempt(
         self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
     ) -> Optimized[P, R] | None:
-        """Finds it; whatever goes wrong, the function is called as it is."""
+        """Optimizes the function; whatever goes wrong, it is called as it is."""
         try:
             fresh = optimize_sync(self.original, *args, **self._options, kwargs=kwargs)
+        # A decorator must not break a program that ran without it: any error becomes a warning.
         except Exception as error:
             ours = isinstance(error, AiosearchError)
             problem = str(error) if ours else f"{type(error).__name__}: {error}"

@@ -7,23 +7,24 @@ from functools import cache
 
 import jax
 
-from ..devices import device_names
+from ..devices import described_as, undescribed
 from ..measure.processor import cpu_kind
 from .errors import OptimizeError
 
 TARGETS = ("auto", "cpu", "cuda")
+"""What the option `target` may be."""
 
 
 def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -> str:
-    """The platform that a target means here, for arrays that lie in these places. Blocks.
+    """The platform that `target` means here, for arrays with these shardings. Blocks.
 
-    Raises OptimizeError where it is absent, or where arrays lie elsewhere, or on several devices:
+    Raises `OptimizeError` where it is absent, or where arrays lie elsewhere, or on several devices:
     what is fast on one says nothing of another.
     """
     if target not in TARGETS:
         raise OptimizeError(f"no target {target!r}: there are {', '.join(TARGETS)}")
-    present = _present()
-    if target == "cuda" and not any(device.platform == "gpu" for device in present):
+    devices_here = _present()
+    if target == "cuda" and not any(device.platform == "gpu" for device in devices_here):
         raise OptimizeError("jax has no GPU here that it can use; the target cpu works everywhere")
     sets: list[set[jax.Device]] = [place.device_set for place in places if place]
     if any(len(device_set) > 1 for device_set in sets):
@@ -32,11 +33,12 @@ def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -
             " arrays that lie on one (jax.device_put)"
         )
     devices = [device for device_set in sets for device in device_set]
-    lying = {"cuda" if device.platform == "gpu" else device.platform for device in devices}
+    platforms = {"cuda" if device.platform == "gpu" else device.platform for device in devices}
     if target == "auto":
+        # Arrays that are on no device yet, such as NumPy's, go where jax puts them.
         usual = "cuda" if jax.default_backend() == "gpu" else "cpu"
-        target = next(iter(lying)) if len(lying) == 1 and lying <= {*TARGETS} else usual
-    for elsewhere in sorted(lying - {target}):
+        target = next(iter(platforms)) if len(platforms) == 1 and platforms <= {*TARGETS} else usual
+    for elsewhere in sorted(platforms - {target}):
         raise OptimizeError(
             f"an array lies on {elsewhere}, and the target is {target}: put all arrays there"
             " (jax.device_put), or give the target on which they lie"
@@ -45,7 +47,7 @@ def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -
 
 
 def _present() -> Sequence[jax.Device]:
-    """All devices that jax has. Raises OptimizeError where it finds none."""
+    """All devices that jax has; raises `OptimizeError` where it finds none."""
     try:
         return jax.devices()
     except Exception as error:
@@ -59,16 +61,24 @@ def device(platform_name: str) -> jax.Device:
 
 
 def described_gpu() -> str:
-    """The name of the GPU among those that the superoptimizer knows; nothing for another one."""
-    kind = jax.devices("cuda")[0].device_kind.casefold()
-    return next((name for name in device_names() if name.casefold() in kind), "")
+    """The name of the GPU, or of one that is built alike, of those that kernels are made for."""
+    gpu = jax.devices("cuda")[0]
+    return described_as(gpu.device_kind, getattr(gpu, "compute_capability", ""))
+
+
+def undescribed_reason() -> str:
+    """Why no kernels are made for the GPU that is here; nothing where they are."""
+    if described_gpu():
+        return ""
+    gpu = jax.devices("cuda")[0]
+    return undescribed(gpu.device_kind, getattr(gpu, "compute_capability", ""))
 
 
 @cache
 def device_kind(platform_name: str) -> str:
     """Names the kind of device of a platform, and of a GPU also what drives it.
 
-    Answers of one kind hold for all of it.
+    Answers for one kind hold for all devices of it. Example: `cpu: AMD EPYC, 2 cores`.
     """
     if platform_name == "cpu":
         return cpu_kind()

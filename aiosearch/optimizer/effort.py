@@ -8,35 +8,39 @@ from msgspec import Struct
 
 
 class Effort(StrEnum):
+    """How much is spent to find an answer; the figures are in `BUDGETS`."""
+
     QUICK = "quick"
     DEFAULT = "default"
     EXHAUSTIVE = "exhaustive"
 
     @property
     def rank(self) -> int:
-        """Larger is more."""
+        """Larger is more: an answer with less effort is searched again with more."""
         return list(Effort).index(self)
 
 
 class Budget(Struct, frozen=True):
-    """What an effort means for one program."""
+    """What an `Effort` means for one program."""
 
     search_seconds: float
-    """For rewriting it."""
+    """Seconds for rewriting it."""
     forms: int
     """Rewritten programs that are looked at."""
     contenders: int
     """Sources that are compiled and timed."""
     rounds: int
-    """Of the last race; the first has a third of them."""
+    """Rounds of the last race; the first race has a third of them."""
     race_seconds: float
+    """Seconds that a race takes at most."""
     finalists: int
+    """Contenders in the last race, where there are more in the first."""
     kernels: int
-    """Of the contenders, how many more are machine code of ours."""
+    """Contenders besides, that are machine code of ours."""
     trials: int = 0
-    """Of further kernels, beside the best of these."""
+    """Further kernels that `tune_kernels` tries near the best of these."""
     trial_seconds: float = 0.0
-    """For all of them."""
+    """Seconds for all of these trials."""
 
 
 BUDGETS = {

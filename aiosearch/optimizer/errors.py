@@ -6,4 +6,4 @@ from ..errors import AiosearchError
 
 
 class OptimizeError(AiosearchError):
-    """A function, a target or an answer that nothing can be done with; says why."""
+    """A function, a target or an answer that nothing can be done with; the message says why."""

@@ -1,4 +1,9 @@
-"""The thread-local settings of jax that a trace depends on, captured and restored."""
+"""The thread-local settings of jax that a trace depends on, captured and restored.
+
+settings = current_settings()
+with use_settings(settings):      # in another thread, or later
+    jax.make_jaxpr(f)(x)          # is the jaxpr that it would have been then
+"""
 
 from __future__ import annotations
 
@@ -21,10 +26,11 @@ class JaxSettings(NamedTuple):
     default_prng_impl: str
     threefry_partitionable: bool
     random_seed_offset: int
-    """Which no thread has for itself: jax has no way to set it for one."""
+    """Recorded and not restored: jax has no way to set it for one thread."""
 
     def described(self) -> tuple[str, ...]:
-        """Those that are not the usual ones and that answers depend on; XLA's flags are too."""
+        """The settings that are not the usual ones and that answers depend on, for `Key.settings`;
+        XLA's flags are among them."""
         parts = {
             "x64": self.enable_x64,
             f"matmul precision {self.default_matmul_precision}": self.default_matmul_precision,
@@ -35,13 +41,18 @@ class JaxSettings(NamedTuple):
 
 
 def current_settings() -> JaxSettings:
-    """Those of this thread, now."""
+    """The settings of this thread, now."""
     config: Any = jax.config
     return JaxSettings(*(getattr(config, f"jax_{name}") for name in JaxSettings._fields))
 
 
+def default_device() -> object:
+    """Where this thread's arrays come to that lie nowhere yet; none where that is not set."""
+    return getattr(jax.config, "jax_default_device")  # noqa: B009  # which has no type
+
+
 def use_settings(settings: JaxSettings) -> ExitStack:
-    """In here this thread has the settings of another one, or of another moment."""
+    """A context in which this thread has the settings of another one, or of another moment."""
     stack = ExitStack()
     stack.enter_context(jax.enable_x64(settings.enable_x64))
     stack.enter_context(jax.disable_jit(settings.disable_jit))

@@ -24,7 +24,7 @@ from anyio import CancelScope, to_thread
 from .._blocking import waited_for
 from .._switch_interval import short_switch_interval
 from ..capture.jax_types import PyTree
-from ..codegen.pallas.dialect import without_backend_warning
+from ..codegen.pallas import without_backend_warning
 from ..measure import Executor
 from .answer_finder import AnswerFinder
 from .device_kind import device, platform
@@ -155,7 +155,8 @@ class _Optimization:
     started: float
     """By `time.monotonic`, for the report."""
     left_alone: list[str] = field(init=False)
-    """Why parts of the function stay as they are, for the report; each is told when it turns up."""
+    """Why parts of the function stay as they are, for the report; `tell` hears each when it turns
+    up."""
     outcomes: dict[Subject, Found] = field(default_factory=dict, init=False)
     """What was found for each program of the function."""
     faster: dict[Subject, Answer] = field(default_factory=dict, init=False)

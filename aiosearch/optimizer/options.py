@@ -1,4 +1,8 @@
-"""Validation of the options and arguments of `optimize`, with the messages for wrong ones."""
+"""Validation of the options and arguments of `optimize`, with the messages for wrong ones.
+
+A wrong option is refused before anything is traced, in a sentence that says what it may be; a name
+that is the function's and an option's as well is explained.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,9 @@ from .outcomes.results import Results
 from .trace.call_signature import BY_POSITION
 
 _METHODS = ("compile", "run", "race")
+"""Methods by which an object is taken for an `Executor`."""
 _SHOWN = 40
+"""Characters of a value that a message shows."""
 
 
 def demand(
@@ -23,7 +29,7 @@ def demand(
     named: Mapping[str, object],
     options: Parameters,
 ) -> None:
-    """Raises OptimizeError for what is no function, and for an option that cannot be one."""
+    """Raises `OptimizeError` for what is no function, and for an option that cannot be one."""
     _demand_function(function)
     demand_options(function, options, len(args))
     function_kwargs = options["kwargs"] or {}
@@ -40,9 +46,9 @@ def demand(
 def demand_values(
     function: Function, arguments: Mapping[str, object], held: Sequence[object]
 ) -> None:
-    """Raises OptimizeError where one is what jax is tracing, which is no array yet, or is gone.
+    """Raises `OptimizeError` where an array is a tracer, which has no values yet, or is deleted.
 
-    `given` has what it is called with, by name, and `held` what it closes over.
+    `arguments` has what the function is called with, by name, and `held` what it closes over.
     """
     if is_traced((arguments, held)):
         raise OptimizeError(
@@ -59,9 +65,10 @@ def demand_values(
 
 
 def demand_options(function: Function, options: Parameters, positional: int | None = None) -> None:
-    """Raises OptimizeError for one that there is not, or that cannot be what it is given as.
+    """Raises `OptimizeError` for an option that there is not, or that cannot be what it is given
+    as.
 
-    So many arguments are given by position, where that is known.
+    `positional` is how many arguments are given by position, where that is known.
     """
     for name, value in options.items():
         if name not in _OPTIONS:
@@ -88,7 +95,7 @@ def _demand_function(function: Function) -> None:
 
 
 def _demand_places(function: Function, options: Parameters, positional: int | None) -> None:
-    """Says which argument is meant that the function does not take."""
+    """Raises `OptimizeError` for a position of an argument that the function does not take."""
     count = _count(function)
     count = positional if count is None else count
     if count is None:
@@ -101,17 +108,18 @@ def _demand_places(function: Function, options: Parameters, positional: int | No
 
 
 def _demand_known(function: Function, named: Iterable[str]) -> None:
-    """What looks like an option, and is none nor an argument, is one that is misspelt."""
+    """Raises `OptimizeError` for a name that looks like an option, and is none nor an argument: it
+    is misspelt."""
     for name in named:
-        meant = nearest(name, _OPTIONS)
-        if meant and _parameters(function) is not None and not _takes(function, name):
+        suggestion = nearest(name, _OPTIONS)
+        if suggestion and _parameters(function) is not None and not _takes(function, name):
             raise OptimizeError(
-                f"{title(function, None)} takes no {name}, nor is there such an option{meant}"
+                f"{title(function, None)} takes no {name}, nor is there such an option{suggestion}"
             )
 
 
 def _count(function: Function) -> int | None:
-    """How many arguments it takes by position; nothing where those may be any number."""
+    """How many arguments it takes by position; `None` where those may be any number."""
     parameters = _parameters(function)
     if parameters is None or any(
         parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters.values()
@@ -154,6 +162,8 @@ _UNTRACEABLE: Mapping[str, Callable[[object], bool]] = {
     "a generator function": inspect.isgeneratorfunction,
     "an async generator function": inspect.isasyncgenfunction,
 }
+"""Kinds of functions that jax cannot trace, by how a message names them, and how each is
+recognised."""
 _OPTIONS: Mapping[str, tuple[str, Callable[[PyTree], bool]]] = {
     "effort": ("quick, default or exhaustive", lambda value: isinstance(value, str)),
     "target": ("auto, cpu or cuda", lambda value: isinstance(value, str)),
@@ -177,6 +187,7 @@ _OPTIONS: Mapping[str, tuple[str, Callable[[PyTree], bool]]] = {
         lambda value: value is None or (isinstance(value, Mapping) and _are_names(value)),
     ),
 }
+"""The options: what a value has to be, in words, and a test for it."""
 
 
 def _missing(function: Function, args: Sequence[object], kwargs: Mapping[str, object]) -> list[str]:

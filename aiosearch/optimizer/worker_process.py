@@ -1,4 +1,5 @@
-"""Request and response with a worker process: the host's end and the process's end."""
+"""Request and response with a worker process: the host's end (`WorkerProcess`) and the process's
+end (`serve_requests`)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class WorkerGone(OptimizeError):
 
 
 class WorkerProcess:
-    """The host's end: what it says is heard in order, by whoever asks for it."""
+    """The host's end: what the process says is heard in order, by whoever calls `hear`."""
 
     def __init__(
         self, module: str, does: str, files: tuple[int, ...], arguments: tuple[str, ...]
@@ -57,7 +58,8 @@ class WorkerProcess:
         self._child.send(payload)
 
     async def hear(self) -> bytes:
-        """The next thing it says; raises Died where it has died, or is stopped and stays so."""
+        """The next message; raises `WorkerGone` where the process has died, or is stopped and stays
+        so."""
         payload = await self._next()
         if payload is None:
             self._heard.put_nowait(None)  # whoever asks again hears the same
@@ -68,6 +70,7 @@ class WorkerProcess:
     async def _next(self) -> bytes | None:
         answer = asyncio.ensure_future(self._heard.get())
         try:
+            # As long as the process lives; one that is stopped and stays so is given up.
             late = await Patience(self.pid).until(answer)
             return answer.result() if late is None else None
         finally:
@@ -75,6 +78,7 @@ class WorkerProcess:
 
     async def end(self) -> None:
         self._child.kill()
+        # Also where the caller is cancelled: no process is left behind.
         with anyio.CancelScope(shield=True):
             await self._child.reap()
 
@@ -83,7 +87,7 @@ class WorkerProcess:
 async def worker_process(
     module: str, does: str, files: tuple[int, ...] = (), arguments: tuple[str, ...] = ()
 ) -> AsyncIterator[WorkerProcess]:
-    """A process that runs a module, and is gone afterwards; `does` says in words what for."""
+    """A process that runs `module`, and is gone afterwards; `does` says in words what for."""
     process = WorkerProcess(module, does, files, arguments)
     await process.begin()
     try:
@@ -93,7 +97,7 @@ async def worker_process(
 
 
 def serve_requests(channel: Channel, answer: Callable[[bytes], bytes]) -> None:
-    """The process's end: answers until the host goes away or kills it."""
+    """The process's end: answers requests until the host goes away or kills it."""
     try:
         while True:
             for payload in channel.receive():

@@ -76,6 +76,7 @@ class ForkServer:
             raise
         finally:
             theirs.close()
+        # For the end of the program: whatever thread it belongs to, it is ended then
         _living.add(self)
 
     @property
@@ -99,6 +100,8 @@ class ForkServer:
         try:
             with theirs:
                 numbers = (theirs.fileno(), *files)
+                # Only the channel's other end now; the order goes over the channel, once the module
+                # is imported
                 socket.send_fds(self._door, [module.encode()], [theirs.fileno()])
             ours.setblocking(False)
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -155,6 +158,7 @@ class ForkServer:
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
+        # A weak reference: the timer must not keep a server alive that nobody has any more
         self._timer = loop.call_later(IDLE_SECONDS + 1, _check_idle, weakref.ref(self))
 
     def look(self) -> None:
@@ -267,6 +271,7 @@ def _fork_server(brood: str) -> ForkServer | None:
         _thread_servers.host != os.getpid()
     ):  # a fork has the numbers of its host's, but not its children
         _thread_servers.__init__()  # type: ignore[misc]  # the same object, empty again
+    # Compared at every fork: a test or a user may have changed the environment or a limit meanwhile
     now = inherited()
     for name, server in list(_thread_servers.servers.items()):
         if not server.alive or (name == brood and server.inherited != now):

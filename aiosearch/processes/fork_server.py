@@ -121,7 +121,7 @@ class ForkServerProcess:
                 socket_.detach()
             files.clear()
             become(order)
-        except BaseException:  # this is no nurse any more
+        except BaseException:  # a child must not serve as a fork server
             traceback.print_exc()
             os._exit(1)
         return True

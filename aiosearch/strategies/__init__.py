@@ -1,4 +1,4 @@
-"""Strategies decide who explores what. They are plugins behind the contract in this package."""
+"""A `Strategy` decides who explores what. It is a plugin behind the contract in this package."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ class Task(Struct, frozen=True):
     size: int
     """How many subtrees."""
     depth: int
-    """The depth of the shallowest."""
+    """The depth of the shallowest of its subtrees."""
     priority: float
-    """Lower is more promising; it follows from the order of the search."""
+    """Lower is more promising; it follows from the search's `Order`."""
     rank: int
     """Lower ranks come first: what waits for better knowledge has rank 1."""
     weight: float = 0.0
@@ -69,17 +69,18 @@ class Joined(Struct, frozen=True):
 
 
 class Idle(Struct, frozen=True):
-    """A seat holds nothing: its worker has just come, or has finished all it had."""
+    """A seat holds nothing: its worker has just come, or has finished all it had. It waits for
+    an `Assign`."""
 
     seat: int
 
 
 class Reported(Struct, frozen=True):
-    """A seat tells how it is getting on."""
+    """A seat tells how it is getting on; comes now and then, and after each `Ask`."""
 
     seat: int
     surplus: int
-    """How many subtrees it could give away."""
+    """How many subtrees the seat could give away when it is asked."""
     weight: float = 0.0
     """The share of the tree that it holds, as `Task.weight` has it."""
 
@@ -97,7 +98,7 @@ class Assign(Struct, frozen=True):
     seat: int
     tasks: tuple[int, ...]
     seconds: float = 0.0
-    """Explore for this long, then give back what is left; 0 for as long as it takes."""
+    """Seconds to explore before what is left comes back as `Opened`; 0 for as long as it takes."""
     depth: int = 0
     """Not zero: the worker explores down to this depth only, and gives each subtree there back
     by itself."""
@@ -114,7 +115,8 @@ Command: TypeAlias = Assign | Ask
 
 
 class Strategy(Protocol):
-    """What a plugin writes. A class that takes its options as keyword arguments, all optional."""
+    """What a plugin writes: a class that takes its options as keyword arguments, all optional,
+    with `api = API`."""
 
     api: int
 
@@ -123,5 +125,5 @@ class Strategy(Protocol):
         ...
 
     def handle(self, event: Event) -> Iterable[Command]:
-        """Takes one event and gives the commands that follow from it."""
+        """Takes one `Event` and gives the commands that follow from it."""
         ...

@@ -25,7 +25,7 @@ from typing import Protocol
 from msgspec import Struct
 
 MOST_PLACES = 4096
-"""Workers for which a board has to have places, if its machine has as many."""
+"""Places that a `Board` has to have at most, one for each worker of its machine."""
 
 
 class Taken(Struct, frozen=True):
@@ -62,7 +62,7 @@ class Exchange(Protocol):
 
     @property
     def room(self) -> int:
-        """How many more offers can be made now."""
+        """How many more offers `offer` would take now."""
         ...
 
     def fits(self, blob: bytes) -> bool:
@@ -126,7 +126,7 @@ class Board(Protocol):
     """What the workers of one machine share in one search."""
 
     path: str
-    """Where other processes of this user and machine open it, while it is open here."""
+    """Where `join` opens it in other processes of this user and machine, while it is open here."""
 
     @classmethod
     def create(cls, places: int) -> Board:

@@ -102,7 +102,8 @@ class Queue:
         self._ranks: dict[int, int] = {}
         self._asked: set[int] = set()
         self._giver: int | None = None
-        """Who has just parted with something, and tells what it has left."""
+        """The seat that has just parted with something, and tells in its next `Reported`
+        what it has left."""
         self._seats: set[int] = set()
         self._elsewhere: set[int] = set()
         self._seconds = SHORTEST
@@ -201,8 +202,8 @@ class Queue:
         return min(self._count + len(self._elsewhere), MOST_READY) + len(self._idle) - ready
 
     def _ask_at_need(self, seat: int) -> Iterator[Command]:
-        """Asks a seat that has something while others have nothing, whoever was asked before: who
-        is in the middle of a long node cannot answer."""
+        """Asks a seat that has something while others have nothing, whoever was asked
+        before: who is in the middle of a long node cannot answer an `Ask`."""
         if self._idle and not self._queue and seat not in self._asked:
             self._asked.add(seat)
             yield Ask(seat)

@@ -15,7 +15,8 @@ GROUP = "aiosearch.strategies"
 
 
 class StrategyInfo(Struct, frozen=True):
-    """A strategy that is installed, and whether it can be loaded."""
+    """A strategy that is installed, and whether it can be loaded: one line of `aiosearch
+    strategies`."""
 
     name: str
     origin: str

@@ -9,19 +9,25 @@ from .._lazy import lazily
 if TYPE_CHECKING:
     from ..devices import Device, DeviceError, device, device_names, this_machine
     from .advice import limits_to_raise
-    from .algebra.program_reader import UnsearchableError
+    from .algebra.program_reader import NormalFormProgram, UnsearchableError, read, uncast
+    from .compose.composer import Composer
     from .compose.partition import Plan, partition, reassembled
     from .cost.prediction import Prediction, predict
     from .cost.sizes import Filling, fill
-    from .enumeration.branch_and_bound import Fastest, Priced
+    from .derive.derivations import DerivationGraph
+    from .enumeration.branch_and_bound import Fastest, Priced, ProgramDraft
     from .enumeration.problem import Found, Fusion
-    from .space import Space
+    from .progress import PhaseClock, StopRecorder, cpu_seconds
+    from .space import RANGES, Space
     from .superoptimization import Answer, Cut, Findings, superoptimize
     from .z3_referee.z3_referee import Refereed, referee
 
 __all__ = [
+    "RANGES",
     "Answer",
+    "Composer",
     "Cut",
+    "DerivationGraph",
     "Device",
     "DeviceError",
     "Fastest",
@@ -29,51 +35,68 @@ __all__ = [
     "Findings",
     "Found",
     "Fusion",
+    "NormalFormProgram",
+    "PhaseClock",
     "Plan",
     "Prediction",
     "Priced",
+    "ProgramDraft",
     "Refereed",
     "Space",
+    "StopRecorder",
     "UnsearchableError",
+    "cpu_seconds",
     "device",
     "device_names",
     "fill",
     "limits_to_raise",
     "partition",
     "predict",
+    "read",
     "reassembled",
     "referee",
     "superoptimize",
     "this_machine",
+    "uncast",
 ]
 
 __getattr__ = lazily(
     __name__,
     {
-        "limits_to_raise": ".advice",
         "Device": "..devices",
         "DeviceError": "..devices",
         "device": "..devices",
         "device_names": "..devices",
         "this_machine": "..devices",
-        "Fastest": ".enumeration.branch_and_bound",
-        "Priced": ".enumeration.branch_and_bound",
-        "Filling": ".cost.sizes",
-        "fill": ".cost.sizes",
-        "Answer": ".superoptimization",
-        "Cut": ".superoptimization",
-        "Findings": ".superoptimization",
-        "superoptimize": ".superoptimization",
+        "limits_to_raise": ".advice",
+        "NormalFormProgram": ".algebra.program_reader",
         "UnsearchableError": ".algebra.program_reader",
+        "read": ".algebra.program_reader",
+        "uncast": ".algebra.program_reader",
+        "Composer": ".compose.composer",
         "Plan": ".compose.partition",
         "partition": ".compose.partition",
         "reassembled": ".compose.partition",
         "Prediction": ".cost.prediction",
         "predict": ".cost.prediction",
+        "Filling": ".cost.sizes",
+        "fill": ".cost.sizes",
+        "DerivationGraph": ".derive.derivations",
+        "Fastest": ".enumeration.branch_and_bound",
+        "Priced": ".enumeration.branch_and_bound",
+        "ProgramDraft": ".enumeration.branch_and_bound",
         "Found": ".enumeration.problem",
         "Fusion": ".enumeration.problem",
+        "PhaseClock": ".progress",
+        "StopRecorder": ".progress",
+        "cpu_seconds": ".progress",
+        "RANGES": ".space",
+        "Space": ".space",
+        "Answer": ".superoptimization",
+        "Cut": ".superoptimization",
+        "Findings": ".superoptimization",
+        "superoptimize": ".superoptimization",
         "Refereed": ".z3_referee.z3_referee",
         "referee": ".z3_referee.z3_referee",
-        "Space": ".space",
     },
 )

@@ -16,7 +16,7 @@ from .space import Space
 LIMITS = ("kernels", "custom_kernels", "block_operators", "block_inputs", "block_outputs")
 """The limits that are tried, in this order."""
 MORE = 4
-"""By how much a limit is raised at most."""
+"""The most by which a limit is raised."""
 NODES = 2_000
 """How many nodes of a larger space are visited."""
 

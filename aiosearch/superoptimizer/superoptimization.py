@@ -125,7 +125,7 @@ class Findings:
     answers: tuple[Answer, ...]
     """The best predicted programs that were verified, best first."""
     refused: tuple[str, ...]
-    """Of the best predicted, what verification did not accept, and why."""
+    """What verification did not accept of the best predicted, and why."""
     pruned: Counter[str]
     """How often a derivation was not entered, by the reason."""
     sizes: dict[str, int]
@@ -133,8 +133,8 @@ class Findings:
     seconds: dict[str, float] = field(default_factory=dict)
     """CPU seconds by phase, those of workers among them."""
     undone: tuple[str, ...] = ()
-    """What was left after the search because `going` said stop, in the words that it was told:
-    that, and what is of its kind and would have come after it."""
+    """What was left after the search because `going` said stop, in the words that it was called
+    with: that, and later work of the same kind."""
 
 
 async def superoptimize(

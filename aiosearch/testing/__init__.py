@@ -1,4 +1,5 @@
-"""For those who write strategies, problems or executors: simulation, conformance, leaks."""
+"""For those who write strategies, problems or executors: `simulate`, conformance suites,
+`no_leaks`."""
 
 from __future__ import annotations
 

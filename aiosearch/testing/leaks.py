@@ -44,7 +44,7 @@ class Holdings(Struct, frozen=True):
 
 
 def holdings() -> Holdings:
-    """Looks at what this process holds now. Must run in an event loop."""
+    """Looks at what this process holds now, as `Holdings`. Must run in an event loop."""
     servers = live_fork_servers()
     files = dict(_files())
     for server in servers:
@@ -54,7 +54,7 @@ def holdings() -> Holdings:
 
 
 def children() -> list[int]:
-    """Gives the processes that this one started, by id."""
+    """The process ids of those that this one started."""
     pids: list[int] = []
     for thread in Path("/proc/self/task").glob("*/children"):
         try:

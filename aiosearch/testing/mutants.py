@@ -37,7 +37,7 @@ from ..tensor.terms import INPUT, LITERAL, Program, Term, walk
 
 
 class Change(StrEnum):
-    """What is changed about a program."""
+    """What is changed about a program: the kind of a `Mutant`."""
 
     MAP = "map"
     """Which axis a grid axis or the loop splits, for an input or an output."""
@@ -54,7 +54,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True)
 class Mutant:
-    """A program that differs from its original in one place; as a function it may be the same."""
+    """A `program` that differs from its original in one place; as a function it may be the same."""
 
     program: Program
     what: Change
@@ -63,7 +63,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class _Edit:
-    """A change that is yet to be made, which may turn out not to fit."""
+    """A change that `make` is yet to make, which may turn out not to fit."""
 
     what: Change
     description: str

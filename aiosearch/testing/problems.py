@@ -26,11 +26,12 @@ class Balanced:
     every: int = 50
 
     def root(self) -> Node:
-        """Gives node 0 of level 0."""
+        """Gives node 0 of level 0, `(0, 0)`."""
         return 0, 0
 
     def expand(self, node: Node) -> list[Node]:
-        """Numbers the children so that a level is counted from left to right."""
+        """Numbers the children so that a level is counted from left to right: of `(1, 2)`
+        with 3 branches, `(2, 6)` to `(2, 8)`."""
         depth, number = node
         if depth == self.depth:
             return []
@@ -38,7 +39,7 @@ class Balanced:
         return [(depth + 1, first + index) for index in range(self.branching)]
 
     def solutions(self, node: Node) -> list[int]:
-        """Gives a leaf's number."""
+        """Gives a leaf's number, if `every` divides the next one."""
         depth, number = node
         return [number] if depth == self.depth and (number + 1) % self.every == 0 else []
 
@@ -68,11 +69,12 @@ class Random:
     every: int = 40
 
     def root(self) -> Node:
-        """Gives the seed."""
+        """Gives `(0, seed)`."""
         return 0, self.seed
 
     def expand(self, node: Node) -> list[Node]:
-        """Draws how many children there are, and their numbers, from the node's own number."""
+        """Draws how many children there are, and their numbers, from the node's own number
+        by `_drawn`."""
         depth, number = node
         if depth == self.depth:
             return []
@@ -91,16 +93,16 @@ class Random:
 
 @dataclass(frozen=True)
 class Spine:
-    """One child after the other; the last one is the solution."""
+    """One child after another, to `depth`; the last one is the solution."""
 
     depth: int = 3_000
 
     def root(self) -> int:
-        """Gives the first node, which may be the last one too."""
+        """Gives 0, which may be the last node too."""
         return 0
 
     def expand(self, node: int) -> tuple[int, ...]:
-        """Gives the next one."""
+        """Gives `(node + 1,)`, or nothing at the end."""
         return (node + 1,) if node < self.depth else ()
 
     def solutions(self, node: int) -> tuple[int, ...]:
@@ -110,7 +112,7 @@ class Spine:
 
 @dataclass(frozen=True)
 class Grid:
-    """Walks right or down from a corner of a square; equal places have equal keys."""
+    """Walks right or down from a corner of a square; equal places have an equal `key`."""
 
     side: int = 30
 
@@ -125,28 +127,28 @@ class Grid:
         return [place for place in steps if max(place) < self.side]
 
     def solutions(self, node: Node) -> list[Node]:
-        """Gives the places on the diagonal."""
+        """Gives the places on the diagonal, `row == column`."""
         return [node] if node[0] == node[1] else []
 
     def key(self, node: Node) -> Node:
-        """Tells places apart, not the ways to them."""
+        """Gives the place itself, whatever way led to it."""
         return node
 
 
 @dataclass(frozen=True)
 class Knapsack:
-    """Takes things or leaves them: the most value within a weight is the least cost."""
+    """Takes items or leaves them: the most value within `room` is the least cost."""
 
     weights: tuple[int, ...] = (12, 7, 11, 8, 9, 6, 7, 3, 5, 10)
     values: tuple[int, ...] = (24, 13, 23, 15, 16, 11, 12, 4, 9, 19)
     room: int = 35
 
     def root(self) -> tuple[int, int, int]:
-        """Gives how many things are decided, the weight and the value so far."""
+        """Gives how many items are decided, the weight and the value so far: `(0, 0, 0)`."""
         return 0, 0, 0
 
     def expand(self, node: tuple[int, int, int]) -> list[tuple[int, int, int]]:
-        """Leaves the next thing, or takes it if there is room."""
+        """Leaves the next item, or takes it if there is `room`."""
         at, weight, value = node
         if at == len(self.weights):
             return []
@@ -159,11 +161,11 @@ class Knapsack:
         return [node[2]] if node[0] == len(self.weights) else []
 
     def cost(self, solution: int) -> float:
-        """Makes a large value a small cost."""
+        """Makes a large value a small cost: `-solution`."""
         return -float(solution)
 
     def bound(self, node: tuple[int, int, int]) -> float:
-        """Takes all that is not decided, as if there were room."""
+        """Adds the value of all that is not decided, as if there were `room` for it."""
         return -float(node[2] + sum(self.values[node[0] :]))
 
 
@@ -181,7 +183,7 @@ SMALL = Balanced(depth=4)
 
 @dataclass(frozen=True)
 class Slow:
-    """An irregular tree whose nodes take time, but no processor."""
+    """A `Random` tree whose nodes take time, but no processor."""
 
     tree: Random = IRREGULAR
     seconds: float = 0.0003
@@ -191,7 +193,7 @@ class Slow:
         return self.tree.root()
 
     def expand(self, node: Node) -> list[Node]:
-        """Sleeps, then gives the children."""
+        """Sleeps for `seconds`, then gives the children."""
         time.sleep(self.seconds)
         return self.tree.expand(node)
 
@@ -202,7 +204,7 @@ class Slow:
 
 @dataclass(frozen=True)
 class Awaited:
-    """A balanced tree that has to be awaited."""
+    """A `Balanced` tree that has to be awaited."""
 
     tree: Balanced = SMALL
 
@@ -211,7 +213,7 @@ class Awaited:
         return self.tree.root()
 
     async def expand(self, node: Node) -> list[Node]:
-        """Lets other expansions go first, then gives the children."""
+        """Lets other expansions go first, then gives the children of `tree`."""
         await asyncio.sleep(0)
         return self.tree.expand(node)
 
@@ -220,7 +222,7 @@ class Awaited:
         return self.tree.solutions(node)
 
     def plain(self) -> Balanced:
-        """Gives the same tree at once."""
+        """Gives `tree`, the same one without waiting."""
         return self.tree
 
 
@@ -237,7 +239,7 @@ class Pruned:
         return self.tree.root()
 
     def expand(self, node: Node) -> list[Node]:
-        """Gives the children that are left."""
+        """Gives the children that are left, those that `hit` does not name."""
         return [child for child in self.tree.expand(node) if not self.hit(child)]
 
     def solutions(self, node: Node) -> list[int]:
@@ -245,7 +247,8 @@ class Pruned:
         return self.tree.solutions(node)
 
     def hit(self, node: Node) -> bool:
-        """Says whether a node is one of those left out."""
+        """Says whether a node is one of those left out: on `level`, with a number that
+        `every` divides."""
         return node[0] == self.level and node[1] % self.every == 0
 
 
@@ -264,7 +267,7 @@ class Failing:
         return self.left.tree.root()
 
     def expand(self, node: Node) -> list[Node]:
-        """Gives the children, or raises."""
+        """Gives the children, or raises where `left` has a hit."""
         if self.left.hit(node):
             raise ZeroDivisionError("on purpose")
         return self.left.tree.expand(node)
@@ -274,7 +277,7 @@ class Failing:
         return self.left.tree.solutions(node)
 
     def plain(self) -> Pruned:
-        """Gives what is left when every node that raises is skipped."""
+        """Gives `left`: the tree when every node that raises is skipped."""
         return self.left
 
 
@@ -301,7 +304,7 @@ class Obliged:
         return self.left.tree.solutions(node)
 
     def obligation(self, node: Node) -> Obligation | None:
-        """Asks whether the node's number leaves a rest."""
+        """Asks whether the node's number leaves a rest when divided by `every`, on `level` only."""
         depth, number = node
         if depth != self.left.level:
             return None
@@ -312,5 +315,5 @@ class Obliged:
         return Obligation(f"(assert (= 0 (mod {number} {self.left.every})))")
 
     def plain(self) -> Pruned:
-        """Gives what z3 lets live."""
+        """Gives `left`: what z3 lets live."""
         return self.left

@@ -27,7 +27,7 @@ import numpy as np
 from msgspec import Struct
 
 from ..measure import Cause, Compiled, Executor, Failure, Stage
-from ..measure.draws import draw
+from ..measure.random_inputs import draw
 from .kernels import HALF, Call, candidate, is_array
 from .tunables import AnyTunable, Tolerance
 from .types import Configuration, Pytree

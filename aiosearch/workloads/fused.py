@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..devices import device
-from ..superoptimizer.enumeration.branch_and_bound import Fastest, Priced, ProgramDraft
-from ..superoptimizer.space import Space
+from ..superoptimizer import Fastest, Priced, ProgramDraft, Space
 from ..tensor.files import to_json
 from ..tensor.programs import builtin
 

@@ -22,7 +22,7 @@ MOST_GEOMETRIC = 100
 """The cap that the reference implementation puts on the children of a geometric node."""
 
 _UNDECIDED = 255
-"""In place of a number of children that the leading byte does not decide."""
+"""Stands for a number of children that the leading byte does not decide."""
 
 
 @dataclass(frozen=True)

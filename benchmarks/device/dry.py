@@ -34,9 +34,15 @@ def _printer(module: Any) -> None:
     module.write = interpreted
 
 
+def _request_loop(module: Any) -> None:
+    prepare = module._prepare_environment
+    module._prepare_environment = lambda platform: prepare("cpu")
+
+
 PATCHES: Mapping[str, Callable[[Any], None]] = {
     "jax": _jax,
     "aiosearch.optimizer.device_kind": _device_kind,
+    "aiosearch.measure.worker.request_loop": _request_loop,
     "aiosearch.codegen.pallas.printer.module": _printer,
 }
 

@@ -69,7 +69,7 @@ def normalised_product(rows: int) -> tuple[Program, str, Callable[..., Any], lis
     from aiosearch.codegen.pallas import name_of, plans, write
     from aiosearch.codegen.passes.kernel_fusion import fuse_kernels
     from aiosearch.devices import device
-    from aiosearch.measure.draws import draw
+    from aiosearch.measure.random_inputs import draw
     from aiosearch.optimizer.array_types import array_types
     from aiosearch.optimizer.device_kind import described_gpu
     from aiosearch.tensor.programs import builtin

@@ -6,6 +6,7 @@ Kernel times are the GPU's own count (CUPTI): `hot_us` with inputs that may lie 
 
 from __future__ import annotations
 
+import platform
 import statistics
 import time
 from collections.abc import Sequence
@@ -51,7 +52,12 @@ class Meter:
             gpu = described_gpu() or "H100"
             cache = described(gpu).cache_bytes
         self._cache = 0 if dry else cache
-        self.about = {"device": device.device_kind, "jax": jax.__version__, "gpu": gpu}
+        self.about = {
+            "device": device.device_kind,
+            "jax": jax.__version__,
+            "gpu": gpu,
+            "python": platform.python_version(),
+        }
 
     def floor(self) -> dict[str, Any]:
         """What the least kernels take: one that does next to nothing, and one pass over memory."""

@@ -1,11 +1,11 @@
 """How well the predicted order of tilings is the measured one, on a GPU that was swept.
 
-    python benchmarks/device/predictor.py            # by row: as it is, and as it was before the fit
-    python benchmarks/device/predictor.py --fit      # constants fitted anew, each program left out
+    python benchmarks/device/predictor.py          # by row: as it is, and as it was before the fit
+    python benchmarks/device/predictor.py --fit    # constants fitted anew, each program left out
 
-`sweep_h100.jsonl` holds 355 tilings of six programs: the numbers that `TilingFigures` predicts from,
-and what the GPU counted for the kernel. Rank correlation is Spearman's; regret is the time of the
-tiling that is predicted to be best, over the best measured. No GPU is needed.
+`sweep_h100.jsonl` holds 355 tilings of six programs: the numbers that `TilingFigures` predicts
+from, and what the GPU counted for the kernel. Rank correlation is Spearman's. Regret is the time of
+the tiling that is predicted to be best, over the best measured. No GPU is needed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from lib.figures import figure
 from msgspec import Struct
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from lib.figures import figure
 
 from aiosearch.codegen.pallas.cost import kernel_cost
 from aiosearch.codegen.pallas.cost.kernel_cost import TilingFigures
@@ -175,7 +178,6 @@ def print_means(rows: Mapping[str, Sequence[SweptTiling]], name: str, **more: An
 
 
 def main() -> None:
-    sys.path.append(str(Path(__file__).parent.parent))
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--fit", action="store_true", help="fit anew, leaving out each program")
     options = parser.parse_args()

@@ -32,7 +32,7 @@ from typing import IO, Any
 from caller import Caller
 from sweep import MIRAGE_ROWS, PROGRAMS, Measured, Session, array_shapes, line
 
-AHEAD = 3
+AHEAD = 6
 """Processes with torch that are prepared while one is timed."""
 
 

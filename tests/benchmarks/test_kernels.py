@@ -18,7 +18,15 @@ import pytest
 from lib.kernels.build_cost import LIMIT, Costs, costs
 from lib.kernels.entrants import KNOWN, TEXT, Known, entrants
 from lib.kernels.kernel_race import Raced, raced
-from lib.kernels.result_table import as_table, read, tell, tell_all, tell_costs, traffic
+from lib.kernels.result_table import (
+    as_table,
+    microseconds,
+    read,
+    tell,
+    tell_all,
+    tell_costs,
+    traffic,
+)
 from lib.kernels.rows import ASKED, BY_HAND, Row, cpu_rows, gpu_rows
 from lib.optimizer.agreement import Judge
 from msgspec.structs import replace
@@ -166,6 +174,32 @@ async def test_a_row_that_cannot_be_raced_is_missed_and_named(
         assert line["value"] is None
         assert line["cannot_be_raced"] == "the original fails"
     assert (reached["value"], reached["target"], reached["missed"]) == (0, 1, [row.name])
+
+
+async def test_another_error_than_its_own_ends_a_row_and_not_the_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two rows the first has a defect, and the second is tried all the same."""
+    tried: list[str] = []
+
+    async def entrants(row: Row, *given: Any) -> None:
+        tried.append(row.name)
+        raise (ValueError("a defect") if len(tried) == 1 else OptimizeError("no defect"))
+
+    monkeypatch.setattr(kernels, "entrants", entrants)
+    table = [small("rms_norm"), small("ntrans")]
+    await kernels.compare(Namespace(target="cpu", quick=True, table=table))
+    assert tried == [one.name for one in table]
+    printed = capsys.readouterr()
+    first, second, _ = map(json.loads, printed.out.splitlines())
+    assert first["cannot_be_raced"] == "ValueError: a defect"
+    assert second["cannot_be_raced"] == "no defect"
+    assert "Traceback" in printed.err
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(4.234e-6, 4.23), (8e-6, 8.0), (1.5, 1.5e6)])
+def test_microseconds_have_decimals(seconds: float, shown: float) -> None:
+    assert microseconds(seconds) == shown
 
 
 async def test_what_only_overflows_is_raced_watched() -> None:

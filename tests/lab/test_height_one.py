@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiosearch.lab.height_one import HeightOne
+from aiosearch.lab.static_split import HeightOne
 from aiosearch.strategies import Assign, Command, Idle, Lost, Opened, Plan, Task
 from aiosearch.testing import simulate
 from aiosearch.testing.problems import Balanced

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aiosearch.measure import ArrayType, Draw
-from aiosearch.measure.draws import NORMAL, draw
+from aiosearch.measure.random_inputs import NORMAL, draw
 
 FLOATS = ArrayType("float32", (64, 64))
 WHOLE = ArrayType("int32", (64, 64))

@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from aiosearch.measure import toolkit
-from aiosearch.measure.toolkit import LACKING, LIBDEVICE, PTXAS, cuda_root, explained, use_toolkit
+from aiosearch.measure.toolkit import (
+    HELD,
+    LACKING,
+    LIBDEVICE,
+    LOST,
+    PTXAS,
+    cuda_root,
+    explained,
+    use_toolkit,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -78,3 +87,17 @@ def test_it_is_read_without_jax() -> None:
     text = "import sys, aiosearch.measure.toolkit; print('jax' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "False"
+
+
+def test_memory_that_another_process_holds_is_explained() -> None:
+    """As a process says that starts beside one which jax gave three quarters of the memory."""
+    said = "JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4 bytes."
+    assert explained(said) == f"{said} ({HELD})"
+    assert "XLA_PYTHON_CLIENT_PREALLOCATE=false" in HELD
+    shared = "JaxRuntimeError: RESOURCE_EXHAUSTED: Shared memory size limit exceeded"
+    assert explained(shared) == shared
+
+
+def test_a_gpu_that_is_lost_is_explained() -> None:
+    said = "JaxRuntimeError: INTERNAL: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
+    assert explained(said) == f"{said} ({LOST})"

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from aiosearch.measure import Act, Compiled, Failure, Inputs, MockExecutor
-from aiosearch.measure.draws import draw
+from aiosearch.measure.random_inputs import draw
 from aiosearch.optimizer.handback.optimized import Optimized
 from aiosearch.optimizer.optimization import optimize
 from aiosearch.optimizer.outcomes.results import Results

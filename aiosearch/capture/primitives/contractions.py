@@ -1,4 +1,8 @@
-"""Primitives that multiply and add up: products of tensors, and convolutions."""
+"""Primitives that multiply and add up: `dot_general` as a product of matrices, and convolutions.
+
+Example: a `dot_general` of [b, m, k] and [k, n] over k becomes reshapes around one `matmul`.
+Channels of a convolution come last, as the language has it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ def _free_axes(x: TracedValue, contracted: _Axes, batch: _Axes) -> list[int]:
 
 
 def _exact(x: TracedValue, y: TracedValue, dtype: DType) -> tuple[TracedValue, TracedValue]:
-    """Both in the wider type, as the product of narrow ones is added up in the wide one."""
+    """Both in the wider type, as the product of narrow ones is accumulated in the wide one."""
     if x.dtype is y.dtype and dtype in HALVES:
         return x, y
     return _cast(x, dtype), _cast(y, dtype)
@@ -54,7 +58,7 @@ def _cast(x: TracedValue, dtype: DType) -> TracedValue:
 
 
 def _outer(x: TracedValue, y: TracedValue, batch: int) -> TracedValue:
-    """Nothing is added up: every element of one with every one of the other."""
+    """An outer product: nothing is summed."""
     rows, columns = x.rank - batch, y.rank - batch
     x_shape = (*x.shape, *[1] * columns)
     y_shape = (*y.shape[:batch], *[1] * rows, *y.shape[batch:])
@@ -62,6 +66,8 @@ def _outer(x: TracedValue, y: TracedValue, batch: int) -> TracedValue:
 
 
 def _product(x: TracedValue, y: TracedValue, batch: int, summed: int) -> TracedValue:
+    """The sum of products over the axes that come last in x and behind the batch in y, as one
+    `matmul`."""
     lead, inner = x.shape[:batch], prod(y.shape[batch : batch + summed])
     rows, columns = x.shape[batch : x.rank - summed], y.shape[batch + summed :]
     left = reshaped(x.full(), (*lead, prod(rows), inner))
@@ -93,6 +99,7 @@ def _convolution(
     features, inputs, *window = dimension_numbers.rhs_spec
     image = transposed(image, [images, *places, channels])
     for axis, ((low, high), step) in enumerate(zip(padding, lhs_dilation, strict=True), 1):
+        # A dilated image has zeros between its elements: that is a transposed convolution.
         image = spread(image, uniform(0, (), image.dtype), axis, step - 1)
         image = sliced(image, axis, max(0, -low), image.shape[axis] - max(0, -high))
     convolved = apply(
@@ -106,7 +113,7 @@ def _convolution(
     )
     batch, feature, *spots = dimension_numbers.out_spec
     order = {batch: 0, feature: len(spots) + 1, **{at: 1 + i for i, at in enumerate(spots)}}
-    laid = transposed(
+    ordered = transposed(
         whole(convolved, image.dtype), [order[axis] for axis in range(convolved.type.rank)]
     )
-    return _cast(laid, dtype)
+    return _cast(ordered, dtype)

@@ -66,6 +66,7 @@ def _transpose(x: TracedValue, permutation: Sequence[int], **params: object) -> 
 
 
 def transposed(x: TracedValue, order: Sequence[int]) -> TracedValue:
+    """The value with its axes in this order."""
     shape = tuple(x.shape[axis] for axis in order)
     if not x.term.shape:
         return replace(x, shape=shape)
@@ -73,7 +74,7 @@ def transposed(x: TracedValue, order: Sequence[int]) -> TracedValue:
 
 
 def _ordered(term: Term, order: tuple[int, ...]) -> Term:
-    """A transpose, one for any number of them."""
+    """A transpose, a single one for several."""
     if order == tuple(range(len(order))):
         return term
     if term.operator.name == "transpose":
@@ -124,7 +125,7 @@ def _unstack(x: TracedValue, axis: int, **params: object) -> Sequence[TracedValu
 
 
 def row(x: TracedValue, at: int, axis: int = 0) -> TracedValue:
-    """What lies at one place of an axis."""
+    """The elements at one place of an axis, without that axis."""
     return sliced(x, axis, at, at + 1).over((*x.shape[:axis], *x.shape[axis + 1 :]))
 
 
@@ -134,7 +135,7 @@ def _concatenate(*operands: TracedValue, dimension: int, **params: object) -> Tr
 
 
 def joined(parts: Sequence[TracedValue], axis: int) -> TracedValue:
-    """Side by side along an axis."""
+    """Values side by side along an axis; empty ones fall away."""
     filled = [part for part in parts if part.shape[axis]] or list(parts[:1])
     if len(filled) == 1:
         return filled[0]
@@ -148,7 +149,7 @@ def _stack(*operands: TracedValue, axis: int, **params: object) -> TracedValue:
 
 
 def stacked(parts: Sequence[TracedValue], axis: int = 0) -> TracedValue:
-    """Along a new axis."""
+    """Values along a new axis."""
     return whole(apply("stack", *(part.full() for part in parts), axis=axis), parts[0].dtype)
 
 
@@ -179,10 +180,12 @@ def _pad(
 
 
 def spread(x: TracedValue, filler: TracedValue, axis: int, inner: int) -> TracedValue:
-    """Puts so many fillers between neighbours along an axis."""
+    """Puts `inner` fillers between neighbours along an axis."""
     size = x.shape[axis]
     if not inner or size < 2:
         return x
+    # Each element is padded along an axis of its own, which is then merged with the first: [a, b]
+    # is [[a, 0], [b, 0]] is [a, 0, b, 0], less the last filler.
     column = x.over((*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
     rows = padded(column, filler, axis + 1, 0, inner).full()
     shape = (*x.shape[:axis], size * (inner + 1), *x.shape[axis + 1 :])
@@ -190,8 +193,10 @@ def spread(x: TracedValue, filler: TracedValue, axis: int, inner: int) -> Traced
 
 
 def padded(x: TracedValue, filler: TracedValue, axis: int, low: int, high: int) -> TracedValue:
+    """Puts `low` fillers before and `high` behind an axis."""
     if not low and not high:
         return x
+    # `pad` takes literals that are finite alone; anything else is put beside as arrays.
     if filler.number is not None and math.isfinite(filler.number):
         term = apply("pad", x.full(), axis=axis, low=low, high=high, value=filler.number)
         return whole(term, x.dtype)
@@ -213,7 +218,7 @@ def _rev(x: TracedValue, dimensions: Sequence[int], **params: object) -> TracedV
 
 @reads("platform_index")
 def _platform_index(platforms: Sequence[Sequence[str] | None], **params: object) -> TracedValue:
-    """The way for any platform: all of them compute the same."""
+    """The branch for any platform: all of them compute the same."""
     demand(None in platforms, "without a way for any platform")
     return uniform(platforms.index(None), (), DType.I32)
 

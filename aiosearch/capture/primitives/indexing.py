@@ -1,4 +1,8 @@
-"""Indexing by what is known beforehand: slices, single rows, diagonals."""
+"""Indexing by what is known beforehand: slices, single rows, diagonals.
+
+Example: `x[:, 1]` is a `gather` whose indices are a constant: a slice of one column. `x[i, i]` over
+an `iota` is a diagonal. Indices that are computed from an input are refused.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,7 @@ class PickedIndices:
     step: int
     size: int
     by: int | None
+    """The axis of the result; `None` where one place is read."""
 
 
 @reads("dynamic_slice")
@@ -38,7 +43,7 @@ def _dynamic_slice(
 
 
 def _firsts(x: TracedValue, starts: Sequence[TracedValue], sizes: Sequence[int]) -> list[int]:
-    """Where a window starts, moved so that it lies inside."""
+    """The place where a window starts, moved so that the window is inside, as jax does."""
     return [
         min(max(int(_index(start)), 0), room - size)
         for start, size, room in zip(starts, sizes, x.shape, strict=True)
@@ -49,7 +54,8 @@ def _firsts(x: TracedValue, starts: Sequence[TracedValue], sizes: Sequence[int])
 def _dynamic_update_slice(
     x: TracedValue, new: TracedValue, *starts: TracedValue, **params: object
 ) -> TracedValue:
-    """Along the axes where the old array goes on, its rest is put around the new one."""
+    """The old array with a window replaced: along each axis what is before and behind it is put
+    beside the new one."""
     firsts, sizes = _firsts(x, starts, new.shape), new.shape
     for axis in reversed(range(x.rank)):
         surrounding = x
@@ -100,6 +106,7 @@ def _gather(
             pick = PickedIndices(start, 1, 1, None)
         else:
             pick = PickedIndices(start, step, table.shape[by], counts[by])
+        # jax clamps or fills such indices, by a mode that the language does not have.
         last = pick.start + (pick.size - 1) * pick.step
         demand(pick.start >= 0 and last < x.shape[axis], "outside of the array")
         picks.append(pick)
@@ -120,6 +127,7 @@ def _start(numbers: Any, table: NumpyArray, axis: int) -> tuple[int, int, int | 
         if column.shape[by] > 1:
             step = int(np.take(column, 1, by).flat[0]) - first
             steps = first + step * np.arange(column.shape[by])
+            # Even steps along one axis of the indices are a slice; anything else is a true gather.
             if step > 0 and np.array_equal(_along(steps, by, column.shape), column):
                 return first, step, by
     demand(bool((column == first).all()), "at places that are no slice")
@@ -147,7 +155,7 @@ def picked(x: TracedValue, picks: Sequence[PickedIndices], shape: Sequence[int])
 
 
 def _diagonal(x: TracedValue, counts: list[int], by: int) -> tuple[TracedValue, list[int]]:
-    """Joins the axes that one axis of the result counts; it comes last."""
+    """Joins the axes that one axis of the result counts, which then comes last."""
     while counts.count(by) > 1:
         first = counts.index(by)
         second = counts.index(by, first + 1)

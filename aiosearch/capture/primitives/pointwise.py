@@ -1,4 +1,4 @@
-"""Primitives that work on each element by itself."""
+"""Primitives that work on each element by itself, and what of them need not be computed."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ _SAME = {
     "sub": "sub",
     "tanh": "tanh",
 }
+"""Primitives that have an operator of their own."""
 _COMPARED = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal"}
 _TURNED = {"gt": "less", "ge": "less_equal"}
+"""Comparisons that are read with their operands exchanged."""
 _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "add": operator.add,
     "mul": operator.mul,
@@ -73,10 +75,11 @@ def _declare_comparison(primitive: str, name: str, turned: bool) -> None:
 
 
 _NEUTRAL = {"max": -math.inf, "min": math.inf}
+"""The number that changes nothing as an operand."""
 
 
 def _simplified(primitive: str, x: TracedValue, y: TracedValue | None = None) -> TracedValue | None:
-    """What need not be computed: arithmetic on plain numbers, and neutral operands."""
+    """A value that need not be computed: arithmetic on plain integers, and a neutral operand."""
     if y is None:
         return _simplified_unary(primitive, x)
     shape = np.broadcast_shapes(x.shape, y.shape)
@@ -90,7 +93,7 @@ def _simplified(primitive: str, x: TracedValue, y: TracedValue | None = None) ->
 
 
 def _simplified_unary(primitive: str, x: TracedValue) -> TracedValue | None:
-    """The same of one that is whole, and so wraps."""
+    """A value of one integer literal that need not be computed."""
     number = x.number
     if isinstance(number, int) and x.dtype is DType.I32 and primitive in _OF_ONE:
         return uniform(_OF_ONE[primitive](number), x.shape, x.dtype)
@@ -100,6 +103,7 @@ def _simplified_unary(primitive: str, x: TracedValue) -> TracedValue | None:
 def _neutral(primitive: str, x: TracedValue) -> bool:
     if primitive in _LOGIC:
         return truth(x) is (primitive == "and")
+    # Of floats x + 0 turns -0.0 into 0.0: only an integer zero changes nothing.
     if primitive == "add":
         return x.number == 0 and x.dtype is DType.I32
     return primitive in _NEUTRAL and x.number == _NEUTRAL[primitive]
@@ -150,7 +154,7 @@ def _div(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
 
 
 def _mean(total: TracedValue, count: TracedValue) -> TracedValue | None:
-    """A sum over as many elements as it is divided by."""
+    """A sum that is divided by as many elements as it adds up is a `mean`."""
     term = total.term
     inner = term.arguments[0] if term.operator.name == "reshape" else term
     if inner.operator.name != "sum":
@@ -171,6 +175,7 @@ def _integer_pow(x: TracedValue, y: int, **params: object) -> TracedValue:
 def _pow(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
     if y.number is not None:
         return pointwise("power", x, exponent=y.number)
+    # The base as the array has it: rounded to a half, 1.1 to the x is far from the true one.
     if x.held is not None and 0 < x.held < math.inf:
         whole = "a power whose exponents are whole numbers: cast them to floats first"
         demand(y.dtype in FLOATING, whole)
@@ -191,7 +196,7 @@ def _log2(x: TracedValue, **params: object) -> TracedValue:
 
 @reads("sinh")
 def _sinh(x: TracedValue, **params: object) -> TracedValue:
-    """Of half the angle, as whole exponentials overflow where this does not."""
+    """sinh(x) from half the angle, as whole exponentials overflow where this does not."""
     half = pointwise("mul", x, _scalar(0.5, x))
     both = pointwise("add", pointwise("exp", half), pointwise("exp", pointwise("neg", half)))
     return pointwise("mul", pointwise("mul", _odd(half), _scalar(0.5, x)), both, dtype=x.dtype)
@@ -205,13 +210,13 @@ def _cosh(x: TracedValue, **params: object) -> TracedValue:
 
 
 def _odd(x: TracedValue) -> TracedValue:
-    """Twice its hyperbolic sine, from exponentials less one, which keep its digits near zero."""
+    """Twice the hyperbolic sine, of exponentials less one, which keep their digits near zero."""
     return pointwise("sub", pointwise("expm1", x), pointwise("expm1", pointwise("neg", x)))
 
 
 @reads("polynomial")
 def _polynomial(x: TracedValue, *factors: TracedValue, **params: object) -> TracedValue:
-    """From the constant term on."""
+    """A polynomial by Horner's rule, from the highest coefficient."""
     total = factors[-1]
     for factor in reversed(factors[:-1]):
         total = pointwise("add", pointwise("mul", total, x), factor)
@@ -220,7 +225,7 @@ def _polynomial(x: TracedValue, *factors: TracedValue, **params: object) -> Trac
 
 @reads("one_minus_square")
 def _one_minus_square(x: TracedValue, **params: object) -> TracedValue:
-    """As jax computes it: the square has lost digits where it is near one."""
+    """(1 + x) (1 - x), as jax computes it: a square near one has lost digits."""
     unit = _scalar(1, x)
     return pointwise("mul", pointwise("add", unit, x), pointwise("sub", unit, x))
 
@@ -232,7 +237,7 @@ def _tan(x: TracedValue, **params: object) -> TracedValue:
 
 @reads("sign")
 def _sign(x: TracedValue, **params: object) -> TracedValue:
-    """What is not a number stays what it is, and so does a zero."""
+    """NaN stays NaN, and a zero stays a zero."""
     zero = _scalar(0, x)
     above = pointwise("less", zero, x, dtype=DType.BOOL)
     below = pointwise("less", x, zero, dtype=DType.BOOL)
@@ -296,12 +301,14 @@ def _converted(x: TracedValue, dtype: DType) -> TracedValue:
         return pointwise("select", x, uniform(1, (), dtype), uniform(0, (), dtype), dtype=dtype)
     if dtype is DType.I32 and x.dtype not in NARROW:
         return _truncated(x)
+    # A literal takes the type of what it meets: only the array's type changes.
     if x.term.dtype is DType.WEAK:
         return replace(x, dtype=dtype)
     return replace(x, term=apply("cast", x.term, dtype=dtype), dtype=dtype)
 
 
 def _truncated(x: TracedValue) -> TracedValue:
+    """To an integer, towards zero: `ceil` below zero and `floor` above."""
     if x.number is not None and math.isfinite(x.number):
         return uniform(int(x.number), x.shape, DType.I32)
     below = pointwise("less", x, _scalar(0, x), dtype=DType.BOOL)

@@ -1,4 +1,4 @@
-"""Primitives that reduce axes."""
+"""Primitives that reduce axes: sums, maxima, and pooling over windows."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def _reduced(operator: str, x: TracedValue, axes: Sequence[int]) -> TracedValue:
     if not axes:
         return x
     if operator == "sum":
+        # `jnp.trace` and `jnp.einsum("ii", x)` are traced as a mask and a sum.
         x, axes = _diagonal(x, tuple(axes))
         if not axes:
             return x
@@ -50,7 +51,7 @@ def _reduce_and(x: TracedValue, axes: Sequence[int], **params: object) -> Traced
 
 
 def _any(x: TracedValue, axes: Sequence[int]) -> TracedValue:
-    """Counts, so that nothing but numbers is ever reduced."""
+    """Counts true values, so that nothing but numbers is ever reduced."""
     demand(x.dtype is DType.BOOL, "on the bits of a number")
     unit, zero = uniform(1, (), DType.I32), uniform(0, (), DType.I32)
     count = _reduced("sum", pointwise("select", x, unit, zero), axes)
@@ -81,6 +82,8 @@ def _declare_pooling(primitive: str, name: str, outside: int | float) -> None:
     ) -> TracedValue:
         """Axis by axis: every place of the window is a slice of its own."""
         demand(all(step == 1 for step in base_dilation), "with steps between elements")
+        # Each place of a window becomes a slice: large windows would make programs that nobody
+        # searches.
         demand(sum(window_dimensions) <= 32 + x.rank, "over large windows")
         for axis, (window, stride, (low, high), dilation) in enumerate(
             zip(window_dimensions, window_strides, padding, window_dilation, strict=True)
@@ -98,7 +101,8 @@ for _primitive, (_name, _outside) in _POOLED.items():
 
 
 def _diagonal(x: TracedValue, axes: tuple[int, ...]) -> tuple[TracedValue, tuple[int, ...]]:
-    """A sum of what is masked by the identity, as the sum of a diagonal; and its axes."""
+    """A sum of what is masked by the identity is the sum of a diagonal: gives that,
+    and its axes."""
     if x.term.operator.name != "select":
         return x, axes
     mask, entries, elsewhere = x.term.arguments

@@ -1,4 +1,11 @@
-"""The registry of rules: which JAX primitive is read by which function."""
+"""The registry of rules: which JAX primitive is read by which function.
+
+    @reads("sqrt")
+    def _sqrt(x: TracedValue, **params: object) -> TracedValue: ...
+
+A rule takes the operands as `TracedValue`s and the parameters of the equation by name; those that
+say nothing of values end in `params`.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +34,6 @@ def reads(*primitives: str) -> Callable[[R], R]:
 
 
 def demand(fits: bool, reason: str) -> None:
-    """Refuses a primitive that is used in a way the language cannot say."""
+    """Refuses a primitive that is used in a way the language cannot say: raises `CaptureError`."""
     if not fits:
         raise CaptureError("", reason)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ...superoptimizer.space import RANGES
+from ...superoptimizer import RANGES
 from ..inputs.flags import Flags, add_arg, add_dtype, add_json, add_shape, seed, user_path
 from ..output.streams import UsageError
 from ..parser import Parser

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...arguments import nearest
-from ...optimizer.candidates.jax_source import emit, names
+from ...optimizer import emit, names
 from ...tensor import Program, TensorType
 from ..output.streams import UsageError
 from . import programs

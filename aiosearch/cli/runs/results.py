@@ -11,9 +11,7 @@ import msgspec
 
 from ...arguments import nearest
 from ...database import DamagedError, ForeignError, UnavailableError, is_there, require_ours
-from ...optimizer.outcomes.answer import Answer
-from ...optimizer.outcomes.report import CALLED, WHOLE
-from ...optimizer.outcomes.results import FORMAT, AnswerFile, default_results_path, export
+from ...optimizer import CALLED, FORMAT, WHOLE, Answer, AnswerFile, default_results_path, export
 from ..output.streams import Exit, UsageError, give, give_json, tell
 from ..output.table import table
 from ..output.units import of

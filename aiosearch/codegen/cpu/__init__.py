@@ -14,3 +14,45 @@
 
 `docs/why/kernels.md` follows one kernel through all of it.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..._lazy import lazily
+
+if TYPE_CHECKING:
+    from .cost.kernel_cost import KERNEL_START_SECONDS
+    from .description import describe_schedule
+    from .emit.kernel import expand_copies, print_module
+    from .packing import PackedLayout
+    from .register_layout import RegisterRequest
+    from .schedule import Schedule
+    from .space.choices import dissimilar_schedules, schedule_space
+
+__all__ = [
+    "KERNEL_START_SECONDS",
+    "PackedLayout",
+    "RegisterRequest",
+    "Schedule",
+    "describe_schedule",
+    "dissimilar_schedules",
+    "expand_copies",
+    "print_module",
+    "schedule_space",
+]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "KERNEL_START_SECONDS": ".cost.kernel_cost",
+        "describe_schedule": ".description",
+        "expand_copies": ".emit.kernel",
+        "print_module": ".emit.kernel",
+        "PackedLayout": ".packing",
+        "RegisterRequest": ".register_layout",
+        "Schedule": ".schedule",
+        "dissimilar_schedules": ".space.choices",
+        "schedule_space": ".space.choices",
+    },
+)

@@ -12,7 +12,7 @@ from .schedule import Schedule, blocked
 
 
 def describe_schedule(kernel: TileKernel, schedule: Schedule) -> str:
-    """The kernel's name, and a line each for blocks, serial loop, registers, vector width and
+    """The `kernel`'s name, and a line each for blocks, serial loop, registers, vector width and
     inputs.
 
     Example, for a bf16 product of 8 rows:
@@ -37,7 +37,7 @@ def describe_schedule(kernel: TileKernel, schedule: Schedule) -> str:
 
 
 def _blocks(kernel: TileKernel, schedule: Schedule) -> str:
-    """The line that says into how many blocks of which size the kernel is cut."""
+    """The line that says into how many blocks of which size the `kernel` is cut."""
     cut = [index for index in blocked(kernel) if schedule.tile(index) < index.size]
     if not cut:
         return "one block"
@@ -56,7 +56,7 @@ def _way(kernel: TileKernel, schedule: Schedule) -> Iterator[str]:
 
 
 def _registers(kernel: TileKernel, schedule: Schedule) -> Iterator[str]:
-    """The lines of register tile, lane counts and prefetch, of a kernel that reduces."""
+    """The lines of register tile, lane counts and prefetch, of a `kernel` that reduces."""
     if not any(stage.folded for stage in kernel.stages):
         return
     request = schedule.registers

@@ -113,7 +113,7 @@ def unblocked_shape(
     machine: CpuMachine,
     layouts: Mapping[str, PackedLayout] = MappingProxyType({}),
 ) -> RegisterShape:
-    """The register layout of a stage if nothing were cut and these inputs were packed."""
+    """The register layout of a `stage` if nothing were cut and these inputs were packed."""
     buffers = (*kernel.inputs, *(stage.target for stage in kernel.stages))
     # No pointer is needed, as only strides and layouts decide.
     null = LlvmValue("null", "ptr")
@@ -131,7 +131,7 @@ def unblocked_shape(
 
 
 def work(stage: KernelStage) -> int:
-    """Elements or products that a stage goes through."""
+    """Elements or products that a `stage` goes through."""
     return math.prod(index.size for index in (*stage.free, *stage.folded))
 
 
@@ -247,7 +247,7 @@ def _column(stage: KernelStage, load: BufferLoad) -> LoopIndex | None:
 
 
 def _is_whole(load: BufferLoad) -> bool:
-    """Whether a load reads every axis of its buffer, rather than a fixed position of some."""
+    """Whether a `load` reads every axis of its buffer, rather than a fixed position of some."""
     return all(size == 1 or axis in load.moving for axis, size in enumerate(load.buffer.shape))
 
 
@@ -263,7 +263,7 @@ def _layout(
 
 
 def _shared(stage: KernelStage, load: BufferLoad, index: LoopIndex) -> bool:
-    """Whether another operand of the stage depends on the index, too."""
+    """Whether another operand of the `stage` depends on the index, too."""
     return any(
         index in {index for position in factor.at for index in indices(position)}
         for factor in stage.loads

@@ -45,7 +45,7 @@ class PackedLayout:
     rows."""
 
     def packed_input(self, buffer: Buffer) -> Buffer:
-        """The buffer that a kernel is called with in place of the input."""
+        """The `buffer` that a kernel is called with in place of the input."""
         shape = self.shape(buffer.shape)
         if not self.coded:
             return replace(buffer, shape=shape)

@@ -173,7 +173,7 @@ def _in_panels(
 
 
 def _reads_by_lane(load: BufferLoad, index: LoopIndex | None) -> bool:
-    """Whether a load depends on the index."""
+    """Whether a `load` depends on the index."""
     return index is not None and index in used_indices(load)
 
 
@@ -210,7 +210,7 @@ def _best_lane_index(
 def _scattered(
     load: BufferLoad, index: LoopIndex, storages: Mapping[Buffer, Storage | PackedBuffer]
 ) -> bool:
-    """Whether a packed buffer would have to be gathered along an index."""
+    """Whether a packed buffer would have to be gathered along an `index`."""
     storage = storages[load.buffer]
     if not isinstance(storage, PackedBuffer):
         return False

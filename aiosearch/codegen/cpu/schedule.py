@@ -49,7 +49,7 @@ class Schedule:
     """Whether copies of 16-bit floats, and tiles of them that feed products, are stored as f32."""
 
     def tile(self, index: LoopIndex) -> int:
-        """The tile size along an index, between 1 and its size."""
+        """The tile size along an `index`, between 1 and its size."""
         return max(1, min(self.tiles.get(index.name, index.size), index.size))
 
     def lanes(self, widest: int, size: int = 4) -> int:
@@ -58,7 +58,7 @@ class Schedule:
         return (self.width or widest) // size
 
     def count(self, index: LoopIndex) -> int:
-        """Into how many tiles an index is cut."""
+        """Into how many tiles an `index` is cut."""
         return -(-index.size // self.tile(index))
 
 

@@ -38,7 +38,7 @@ from .semantics import NUMPY_OPERATIONS
 Array: TypeAlias = NDArray[Any]
 """An array of NumPy."""
 Grid: TypeAlias = dict[LoopIndex, Array]
-"""By index, its values along an axis of its own."""
+"""The values of each index, along an axis of their own."""
 
 _NUMPY_REDUCTIONS: dict[ReductionKind, Callable[..., Any]] = {
     ReductionKind.SUM: np.sum,

@@ -69,7 +69,7 @@ class KernelStage:
 
     @property
     def work(self) -> int:
-        """For how many index values `value` is computed."""
+        """The number of index values for which `value` is computed."""
         return math.prod(loop_index.size for loop_index in self.indices)
 
     @property

@@ -47,7 +47,7 @@ _SMALLEST_NORMAL_F32, _LARGEST_F32 = (
     float(np.finfo(np.float32).tiny),
     float(np.finfo(np.float32).max),
 )
-"""Of normal numbers in 32 bits."""
+"""The smallest and the largest normal number of 32 bits."""
 
 Limits = Sequence[tuple[Position, int, int]]
 """Positions with the first place inside and the first place behind, as in `BoundedValue.limits`."""

@@ -1,5 +1,10 @@
 """Scalar operations on values of any number of lanes: conversions, broadcasts, instructions and
-calls."""
+calls.
+
+Operands of different types and lanes are unified first, to the widest of both. What LLVM has no
+instruction for is a call of a function of `scalars`, which is defined in the same module and
+inlined.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +29,7 @@ WORKING = {
     DType.U8: "i32",
     DType.BOOL: "i32",
 }
-"""In what arithmetic is done."""
+"""The LLVM type in which each element type is computed."""
 
 _ORDER = ["i1", "i32", "float", "double"]
 _CONVERSIONS = {
@@ -43,9 +48,10 @@ _FLOAT_INSTRUCTIONS = {
     Operation.MULTIPLY: "fmul",
     Operation.DIVIDE: "fdiv",
 }
-"""A product and the sum behind it are not one instruction, but where products are summed up: what
-is computed in two places would not be the same in both. A softmax takes from scores their maximum,
-which has to be one of them to the last bit."""
+"""Instructions of float operations. A product and the sum behind it are fused only where products
+are summed: fusing depends on the surroundings, so equal expressions in two places could differ. A
+softmax subtracts from scores their maximum, which has to be one of them to the last bit.
+"""
 _INTEGER_INSTRUCTIONS = {Operation.ADD: "add", Operation.SUBTRACT: "sub", Operation.MULTIPLY: "mul"}
 COMPARE = {
     Operation.LESS: ("fcmp olt", "icmp slt"),
@@ -53,21 +59,24 @@ COMPARE = {
     Operation.EQUAL: ("fcmp oeq", "icmp eq"),
     Operation.NOT_EQUAL: ("fcmp une", "icmp ne"),
 }
+"""Comparison instructions of floats and of integers."""
 _RECIPROCAL_EXPONENT_MARGIN = 24
-"""Powers of two from the largest and the least normal number where reciprocals are computed."""
+"""Binary exponents between a divisor and the largest or smallest normal f32 below which it is
+scaled before its reciprocal is computed."""
 _EXTREMES = {Operation.MAXIMUM: "llvm.smax", Operation.MINIMUM: "llvm.smin"}
-"""Of whole numbers."""
+"""Intrinsics of maximum and minimum of integers."""
 
 
 def working_type(stage: KernelStage) -> str:
-    """In what a stage's floats are computed: the widest that it reads, writes or rounds to."""
+    """The LLVM type in which a `stage`'s floats are computed: the widest that it reads, writes or
+    rounds to."""
     dtypes = {stage.target.dtype, *(load.buffer.dtype for load in stage.loads)}
     dtypes |= {node.dtype for node in walk(stage.value) if isinstance(node, Round)}
     return "double" if DType.F64 in dtypes else "float"
 
 
 class Arithmetic:
-    """What LLVM has instructions for; the rest is a call of this package's own functions."""
+    """Prints arithmetic for a `machine`."""
 
     def __init__(self, writer: FunctionBuilder, machine: CpuMachine) -> None:
         self.vectors = Vectors(writer)
@@ -79,9 +88,11 @@ class Arithmetic:
     def apply(
         self, operation: Operation, operands: Sequence[LlvmValue], working: str = "float"
     ) -> LlvmValue:
-        """Of operands whose lanes and types may differ; `working` is for those that are whole."""
+        """The result of an operation on operands of any types and lanes; `working` is the float
+        type for integers."""
         if operation is Operation.SELECT:
             return self._select(*operands)
+        # Before the choice of instruction, as an integer that meets a float is a float.
         same = self._unify(operands)
         if operation in COMPARE:
             return self._comparison(operation, same)
@@ -95,8 +106,9 @@ class Arithmetic:
         return self._float_result(operation, [self._float(operand, working) for operand in same])
 
     def multiplied(self, total: LlvmValue, factors: Sequence[LlvmValue]) -> LlvmValue:
-        """A product added to a sum, in one instruction where the machine has it."""
+        """A product added to a `total`, by fused multiply-add where the machine has it."""
         left, right, total = self._unify([*factors, total])
+        # Two roundings instead of one; error bounds count both.
         if not self._machine.fma:
             return self.apply(Operation.ADD, [total, self.apply(Operation.MULTIPLY, [left, right])])
         return self._intrinsic("llvm.fma", [left, right, total])
@@ -104,13 +116,13 @@ class Arithmetic:
     def quotients(
         self, dividend: LlvmValue, divisor: LlvmValue, *, exact: bool, root: bool
     ) -> LlvmValue:
-        """Of many floats by the same one: its reciprocal is computed once, where loops allow it.
+        """Quotients of many floats by one, as products with its reciprocal.
 
-        That of a root that is a number is never too large nor too small; others are moved away from
-        the ends first.
-        What a product with it leaves over corrects the product where it is to be exact, so that it
-        is rounded as a quotient is, unless that, or what is left over, is too small for a normal
-        number. Nothing corrects one that is zero or no finite number, which is what it should be.
+        Example: x = 7, divisor 3. The reciprocal r is 0.333333343, the product p = 2.33333349; what
+        is missing, x - 3 p, is -4.8e-7, and p plus that times r rounds to 2.33333325, the correctly
+        rounded quotient. With `exact` false the product stays. Zero, infinite and NaN products are
+        right already and are not corrected; nor is anything where the missing part is no smaller
+        than x.
         """
         above, inverse, below = self.inverted(dividend, divisor, root=root)
         lanes, product = dividend.lanes, self.vectors.binary("fmul", above, inverse)
@@ -120,22 +132,30 @@ class Arithmetic:
         left = self._intrinsic("llvm.fma", [minus, below, above])
         corrected = self._intrinsic("llvm.fma", [left, inverse, product])
         over, all_ = (self._intrinsic("llvm.fabs", [value]) for value in (left, above))
+        # False for NaN too, so an infinite quotient stays.
         less = self._writer.pure(f"fcmp olt {over}, {all_.text}", "i1", lanes)
         return self.vectors.select(less, corrected, product)
 
     def inverted(
         self, dividend: LlvmValue, divisor: LlvmValue, *, root: bool
     ) -> tuple[LlvmValue, LlvmValue, LlvmValue]:
-        """Two factors whose product is nearly the quotient, and what the second is one over."""
+        """Two factors whose product is nearly the quotient, and what the second is the reciprocal
+        of.
+
+        A square root is never near the ends of the range, so with `root` nothing is scaled.
+        """
         lanes, unit = dividend.lanes, self.vectors.constant(1.0, "float")
         if not root:
             factor, divisor = self._scaled_divisor(divisor)
             dividend = self.vectors.binary("fmul", dividend, self.vectors.broadcast(factor, lanes))
+        # One division for all lanes: LLVM hoists it out of the loop, as the divisor does not change
+        # there.
         inverse = self.vectors.broadcast(self.vectors.binary("fdiv", unit, divisor), lanes)
         return dividend, inverse, self.vectors.broadcast(divisor, lanes)
 
     def over_number(self, dividend: LlvmValue, number: float) -> LlvmValue | None:
-        """Quotients of floats, where the reciprocal is not one that LLVM finds exact by itself."""
+        """Quotients by a literal; `None` where LLVM itself replaces the division, as for powers of
+        two."""
         usual = math.isfinite(number) and abs(math.frexp(number)[0]) not in (0.0, 0.5)
         if not (self._machine.fma and usual and dividend.scalar == "float" and dividend.lanes > 1):
             return None
@@ -143,7 +163,7 @@ class Arithmetic:
         return self.quotients(dividend, divisor, exact=True, root=False)
 
     def _scaled_divisor(self, divisor: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
-        """A power of two, and the product with it, whose reciprocal is a normal number."""
+        """A power of two, and the `divisor` times it, whose reciprocal is a normal number."""
         size = self._intrinsic("llvm.fabs", [divisor])
         usual, small, large = (
             self.vectors.constant(number, "float")
@@ -162,7 +182,7 @@ class Arithmetic:
         return factor, self.vectors.binary("fmul", divisor, factor)
 
     def convert(self, value: LlvmValue, scalar: str) -> LlvmValue:
-        """A number in another working type; towards zero where it becomes whole."""
+        """The `value` in another working type; towards zero, saturating, from float to integer."""
         if value.scalar == scalar:
             return value
         if scalar == "i1":
@@ -174,7 +194,7 @@ class Arithmetic:
         return self.cast(_CONVERSIONS[value.scalar, scalar], value, scalar)
 
     def widened(self, stored: LlvmValue, dtype: DType) -> LlvmValue:
-        """What was loaded, in the working type."""
+        """A `stored` value in its working type."""
         if dtype in HALVES:
             return self.function(Conversion.WIDEN, [stored], dtype, "float")
         if dtype is DType.BOOL:
@@ -185,18 +205,20 @@ class Arithmetic:
         return stored
 
     def half(self, pairs: LlvmValue, *, second: bool) -> LlvmValue:
-        """The first or the second of bf16 that lie interleaved as `i16`, widened."""
+        """The first or second of interleaved bf16 pairs, as f32."""
         lanes = pairs.lanes // 2
         both = self._writer.pure(f"bitcast {pairs} to {typed('i32', lanes)}", "i32", lanes)
+        # A bf16 is the upper half of an f32: the second of a pair only has to lose its lower half.
         how, number = ("and", -(1 << 16)) if second else ("shl", 16)
         widened = self.vectors.binary(how, both, self.vectors.constant(number, "i32", lanes))
         return self.cast("bitcast", widened, "float")
 
     def narrowed(self, value: LlvmValue, dtype: DType) -> LlvmValue:
-        """As it is stored."""
+        """A `value` in its stored type."""
         if dtype is DType.BOOL:
             return self.cast("zext", self.convert(value, "i1"), "i8")
         worked = self.convert(value, WORKING[dtype])
+        # The instruction exists for 8 and 16 lanes.
         if dtype is DType.BF16 and self._machine.bf16_dot and worked.lanes in (8, 16):
             return self._to_bf16_by_instruction(worked)
         if dtype in HALVES:
@@ -206,13 +228,13 @@ class Arithmetic:
         return worked
 
     def rounded(self, value: LlvmValue, dtype: DType) -> LlvmValue:
-        """The nearest value of an element type, in the working type of it."""
+        """A `value` rounded to an element type, in its working type."""
         return self.widened(self.narrowed(value, dtype), dtype)
 
     def function(
         self, name: Name, operands: Sequence[LlvmValue], dtype: DType, scalar: str = ""
     ) -> LlvmValue:
-        """A call of a function of `scalars` for so many lanes of a type."""
+        """A call of a function of `scalars`."""
         lanes = operands[0].lanes
         self.requests.add((name, lanes, dtype))
         result = scalar or operands[0].scalar
@@ -221,6 +243,7 @@ class Arithmetic:
         return self._writer.pure(text, result, lanes)
 
     def _unify(self, operands: Sequence[LlvmValue]) -> list[LlvmValue]:
+        """The `operands` with as many lanes, and in the widest type among them."""
         lanes = max(operand.lanes for operand in operands)
         scalar = max((operand.scalar for operand in operands), key=_ORDER.index)
         return [
@@ -228,6 +251,7 @@ class Arithmetic:
         ]
 
     def _select(self, where: LlvmValue, left: LlvmValue, right: LlvmValue) -> LlvmValue:
+        """The second operand where the first is true, else the third."""
         left, right = self._unify([left, right])
         lanes = max(where.lanes, left.lanes)
         truth, left, right = (
@@ -237,14 +261,16 @@ class Arithmetic:
         return self.vectors.select(truth, left, right)
 
     def _comparison(self, operation: Operation, same: Sequence[LlvmValue]) -> LlvmValue:
+        """The result of a comparison of unified operands."""
         first, second = same
         how = COMPARE[operation][0 if first.scalar in ("float", "double") else 1]
         if first.scalar == "i1":
+            # False is less than true, but as a signed bit, true is -1.
             how = how.replace("slt", "ult").replace("sle", "ule")
         return self._writer.pure(f"{how} {first}, {second.text}", "i1", first.lanes)
 
     def _integer_result(self, operation: Operation, same: Sequence[LlvmValue]) -> LlvmValue | None:
-        """Of whole numbers; nothing where it is a function of floats alone."""
+        """The result of an operation on integers; `None` for functions of floats."""
         first = same[0]
         match operation:
             case _ if operation in _INTEGER_INSTRUCTIONS:
@@ -258,6 +284,7 @@ class Arithmetic:
         return None
 
     def _float_result(self, operation: Operation, same: Sequence[LlvmValue]) -> LlvmValue:
+        """The result of an `operation` on floats."""
         first = same[0]
         match operation:
             case _ if operation in _FLOAT_INSTRUCTIONS:
@@ -272,23 +299,26 @@ class Arithmetic:
         return self.function(operation, same, dtype)
 
     def _float(self, value: LlvmValue, working: str) -> LlvmValue:
+        """An integer as a float, anything else unchanged."""
         return self.convert(value, working) if value.scalar == "i32" else value
 
     def _to_bf16_by_instruction(self, value: LlvmValue) -> LlvmValue:
-        """By the instruction, which takes what is too small for a normal number for zero."""
+        """Rounds to bf16 by the AVX-512 instruction, which flushes denormals to zero."""
         name = f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * value.lanes}"
         short = self._writer.call(name, "bfloat", value.lanes, [str(value)])
         return self.cast("bitcast", short, "i16")
 
     def cast(self, how: str, value: LlvmValue, scalar: str) -> LlvmValue:
+        """The `value` under another type, by a cast instruction."""
         text = f"{how} {value} to {typed(scalar, value.lanes)}"
         return self._writer.pure(text, scalar, value.lanes)
 
     def _intrinsic(self, name: str, same: Sequence[LlvmValue], *flags: str) -> LlvmValue:
-        """One of LLVM's own functions, whose first operand is of the type that it gives."""
+        """A call of an LLVM intrinsic whose result has the type of its operands."""
         scalar, lanes = same[0].scalar, same[0].lanes
         arguments = [*map(str, same), *flags]
         return self._writer.call(f"{name}.{suffix(scalar, lanes)}", scalar, lanes, arguments)
 
     def _zero_of(self, value: LlvmValue) -> LlvmValue:
+        """Zero of the same type and one lane."""
         return self.vectors.constant(0, value.scalar, value.lanes)

@@ -1,6 +1,21 @@
 """A builder of one LLVM function as text: typed values, loops, branches, value numbering.
 
-Writes the body of one function in LLVM's textual IR: values, loops, branches.
+The problem: printers describe what to compute, often the same address or constant in several
+places, and LLVM takes long over text that says everything twice. `FunctionBuilder.pure` remembers
+each instruction by its text and returns the value that it gave before, if that value dominates the
+place where it is asked for again. Integer arithmetic on Python integers is done at once and prints
+nothing.
+
+Example: `builder.add(builder.multiply(i, 16), 3)` with i = `%v15` prints `%v20 = mul nsw i64 %v15,
+16` and `%v21 = add nsw i64 %v20, 3`, and returns `%v21`; asked again in the same loop, it prints
+nothing and returns `%v21`; asked with i = 2, it returns 35.
+
+Invariants: a value is visible in the block that computed it and in blocks nested in it, never
+behind them (`_scope`), which is the dominance that LLVM requires, conservatively. `new` is for
+instructions whose result may change from place to place, such as loads. Loops are bottom-tested
+behind one test of the entry, so bodies run at least once and values carried by `phi` are defined.
+
+Cost: linear in the text; a look-up per open scope for each pure instruction.
 """
 
 from __future__ import annotations
@@ -13,7 +28,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class LlvmValue:
-    """What an instruction gave: its name, and its type by element and lanes."""
+    """The result of an instruction: its name, and its type as element and lanes."""
 
     text: str
     scalar: str
@@ -21,6 +36,7 @@ class LlvmValue:
 
     @property
     def type(self) -> str:
+        """The LLVM type, such as `<16 x float>`."""
         return typed(self.scalar, self.lanes)
 
     def __str__(self) -> str:
@@ -28,35 +44,38 @@ class LlvmValue:
 
 
 LlvmInteger: TypeAlias = LlvmValue | int
-"""A whole number: known now, or an `i64` when it runs."""
+"""An integer: a Python one known now, or an `i64` known at run time."""
 
 
 def typed(scalar: str, lanes: int) -> str:
+    """The LLVM type of so many lanes of a scalar type, such as `<16 x float>`."""
     return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
 
 
 def suffix(scalar: str, lanes: int) -> str:
-    """The type as it stands in the names of intrinsics: `v8f32`."""
+    """The type as it stands in names of intrinsics, such as `v16f32`."""
     short = {"float": "f32", "double": "f64"}.get(scalar, scalar)
     return short if lanes == 1 else f"v{lanes}{short}"
 
 
 def splat(scalar: str, text: str, lanes: int) -> str:
-    """A constant with the same in every lane."""
+    """A constant with the same text in every lane."""
     return f"<{', '.join([f'{scalar} {text}'] * lanes)}>"
 
 
 def i64(value: LlvmInteger) -> LlvmValue:
+    """An integer as a `value`."""
     return value if isinstance(value, LlvmValue) else LlvmValue(str(value), "i64")
 
 
 _STACK_SLOT = "%{name} = alloca [{size} x i8], align 64"
 _MOST_VISIBLE_NESTING = 2
-"""So many loops in one another lie inside a loop that is far out."""
+"""Loops enclosing at least this many nested loops hide their counter from LLVM, see
+`_opaque_counter`."""
 
 
 class FunctionBuilder:
-    """Instructions in order. What was computed before, and is there, is not computed again."""
+    """Builds the body of a function, instruction by instruction."""
 
     def __init__(self, begin: str = "entry") -> None:
         self.lines: list[str] = [f"{begin}:"]
@@ -73,31 +92,34 @@ class FunctionBuilder:
 
     @property
     def text(self) -> list[str]:
-        """All lines; what there is room for comes first."""
+        """All lines, with stack memory and entry instructions first."""
         first, *body = self.lines
         rooms = self._stack_sizes.items()
         begin = [*(_STACK_SLOT.format(name=name, size=size) for name, size in rooms), *self.first]
         return [first, *(f"  {line}" for line in begin), *body]
 
     def stack_memory(self, name: str, size: int) -> LlvmValue:
-        """Memory of the function's own, of so many bytes at least; the same for the same name."""
+        """Stack memory of this name, of at least `size` bytes, aligned to a cache line; one area
+        per name and function."""
         self._stack_sizes[name] = max(size, self._stack_sizes.get(name, 0))
         return LlvmValue(f"%{name}", "ptr")
 
     def emit(self, line: str) -> None:
-        """An instruction that gives nothing."""
+        """Appends an instruction without a result."""
         self.lines.append(f"  {line}")
 
     def new(self, text: str, scalar: str, lanes: int = 1) -> LlvmValue:
-        """An instruction that has to be run here: a load, for example."""
+        """Appends an instruction whose result depends on where it runs, such as a load."""
         self._count += 1
         value = LlvmValue(f"%v{self._count}", scalar, lanes)
         self.emit(f"{value.text} = {text}")
         return value
 
     def pure(self, text: str, scalar: str, lanes: int = 1) -> LlvmValue:
-        """An instruction that gives the same wherever it is run."""
+        """The result of an instruction that gives the same wherever it runs, appended unless it is
+        visible already."""
         key = (text, scalar, lanes)
+        # Innermost first: most repetitions are in the same block.
         for scope in reversed(self._scopes):
             if key in scope:
                 return scope[key]
@@ -105,19 +127,20 @@ class FunctionBuilder:
         return value
 
     def call(self, name: str, scalar: str, lanes: int, arguments: Sequence[str]) -> LlvmValue:
-        """A call of an intrinsic, which is declared with it."""
+        """The result of a pure intrinsic, which is declared with it."""
         types = ", ".join(_type_of(argument) for argument in arguments)
         result = typed(scalar, lanes)
         self.declared.add(f"declare {result} @{name}({types})")
         return self.pure(f"call {result} @{name}({', '.join(arguments)})", scalar, lanes)
 
     def call_void(self, name: str, arguments: Sequence[str]) -> None:
-        """A call of an intrinsic that gives nothing."""
+        """Calls an intrinsic without a result, which is declared with it."""
         types = ", ".join(_type_of(argument) for argument in arguments)
         self.declared.add(f"declare void @{name}({types})")
         self.emit(f"call void @{name}({', '.join(arguments)})")
 
     def add(self, a: LlvmInteger, b: LlvmInteger) -> LlvmInteger:
+        """The sum of two integers."""
         if isinstance(a, int) and isinstance(b, int):
             return a + b
         if isinstance(a, int):
@@ -127,11 +150,13 @@ class FunctionBuilder:
         return self.pure(f"add nsw i64 {_text(a)}, {_text(b)}", "i64")
 
     def subtract(self, a: LlvmInteger, b: LlvmInteger) -> LlvmInteger:
+        """The difference of two integers."""
         if isinstance(b, int):
             return self.add(a, -b)
         return self.pure(f"sub nsw i64 {_text(a)}, {_text(b)}", "i64")
 
     def multiply(self, a: LlvmInteger, b: int) -> LlvmInteger:
+        """The product of an integer and a constant."""
         if isinstance(a, int):
             return a * b
         if b == 0:
@@ -139,40 +164,43 @@ class FunctionBuilder:
         return a if b == 1 else self.pure(f"mul nsw i64 {_text(a)}, {b}", "i64")
 
     def divide(self, a: LlvmInteger, b: int) -> LlvmInteger:
-        """Of a number that is not below zero."""
+        """The quotient of a non-negative integer and a constant."""
         if isinstance(a, int):
             return a // b
         return a if b == 1 else self.pure(f"udiv i64 {_text(a)}, {b}", "i64")
 
     def remainder(self, a: LlvmInteger, b: int) -> LlvmInteger:
-        """Of a number that is not below zero."""
+        """The remainder of a non-negative integer and a constant."""
         if isinstance(a, int):
             return a % b
         return 0 if b == 1 else self.pure(f"urem i64 {_text(a)}, {b}", "i64")
 
     def minimum(self, a: LlvmInteger, b: LlvmInteger) -> LlvmInteger:
+        """The smaller of two integers."""
         if isinstance(a, int) and isinstance(b, int):
             return min(a, b)
         return self.call("llvm.smin.i64", "i64", 1, [f"i64 {_text(a)}", f"i64 {_text(b)}"])
 
     def below(self, a: LlvmInteger, b: LlvmInteger) -> LlvmValue | bool:
+        """Whether `a` is less than `b`."""
         if isinstance(a, int) and isinstance(b, int):
             return a < b
         return self.pure(f"icmp slt i64 {_text(a)}, {_text(b)}", "i1")
 
     def equal(self, a: LlvmInteger, b: LlvmInteger) -> LlvmValue | bool:
+        """Whether two integers are equal."""
         if isinstance(a, int) and isinstance(b, int):
             return a == b
         return self.pure(f"icmp eq i64 {_text(a)}, {_text(b)}", "i1")
 
     def select(self, condition: LlvmValue | bool, a: LlvmInteger, b: LlvmInteger) -> LlvmInteger:
-        """The first where the condition holds, else the second."""
+        """`a` where the condition holds, else `b`."""
         if isinstance(condition, bool) or a == b:
             return a if condition else b
         return self.pure(f"select i1 {condition.text}, i64 {_text(a)}, i64 {_text(b)}", "i64")
 
     def both(self, a: LlvmValue | bool, b: LlvmValue | bool) -> LlvmValue | bool:
-        """A truth of one lane that holds where two do."""
+        """Whether both conditions hold."""
         if isinstance(a, bool):
             return b if a else False
         if isinstance(b, bool):
@@ -185,9 +213,11 @@ class FunctionBuilder:
         values: Sequence[LlvmValue],
         then: Callable[[list[LlvmValue]], Sequence[LlvmValue]],
     ) -> list[LlvmValue]:
-        """The values as `then` makes them where the condition holds, else as they are."""
+        """The `values` as `then` changes them where the condition holds, else unchanged."""
         if isinstance(condition, bool):
             return list(then(list(values))) if condition else list(values)
+        # The phi nodes behind the branch name the blocks that control comes from, which `then` may
+        # change by branches of its own.
         inside, behind, before = self._new_label("then"), self._new_label("after"), self._label
         self.emit(f"br i1 {condition.text}, label %{inside}, label %{behind}")
         with self._scope(inside):
@@ -211,10 +241,12 @@ class FunctionBuilder:
         values: Sequence[LlvmValue],
         body: Callable[[LlvmInteger, list[LlvmValue]], Sequence[LlvmValue]],
     ) -> list[LlvmValue]:
-        """Runs the body for begin, begin + step, ... below end; values go from turn to turn.
+        """Runs `body` for begin, begin + step, ... below end, with `values` carried from iteration
+        to iteration.
 
-        A loop of one turn or none is none.
+        A loop that is known to have one iteration or none prints no loop.
         """
+        # Without a loop there is no phi, so values computed in the body stay visible behind it.
         if isinstance(begin, int) and isinstance(end, int) and begin + step >= end:
             return list(body(begin, list(values))) if begin < end else list(values)
         return self.when(
@@ -226,7 +258,7 @@ class FunctionBuilder:
     def repeat(
         self, begin: LlvmInteger, end: LlvmInteger, body: Callable[[LlvmInteger], None]
     ) -> None:
-        """A loop by ones that hands nothing from turn to turn."""
+        """A loop by ones that carries no values."""
 
         def turn(at: LlvmInteger, _: list[LlvmValue]) -> Sequence[LlvmValue]:
             body(at)
@@ -235,7 +267,7 @@ class FunctionBuilder:
         self.loop(begin, end, 1, (), turn)
 
     def only_when(self, condition: LlvmValue | bool, body: Callable[[], None]) -> None:
-        """Does something where a condition holds."""
+        """Runs `body` where the condition holds."""
 
         def then(_: list[LlvmValue]) -> Sequence[LlvmValue]:
             body()
@@ -251,18 +283,23 @@ class FunctionBuilder:
         values: Sequence[LlvmValue],
         body: Callable[[LlvmInteger, list[LlvmValue]], Sequence[LlvmValue]],
     ) -> list[LlvmValue]:
+        """Prints a loop that has at least one iteration."""
         before, head, behind = self._label, self._new_label("loop"), self._new_label("done")
         self.emit(f"br label %{head}")
         with self._scope(head):
+            # The phi nodes stand at the head of the loop but name values of its end, so they are
+            # inserted there afterwards.
             phis = len(self.lines)
             turn = self._new_value("i64", 1)
             carried = [self._new_value(*_kind(value)) for value in values]
+            # The depth is that of loops nested in the open one; it is known only after the body.
             beside, self._depth = self._depth, 0
             changed = body(turn, carried)
             phi, seen = (
                 self._opaque_counter(turn) if self._depth >= _MOST_VISIBLE_NESTING else (turn, [])
             )
             self._depth = max(beside, self._depth + 1)
+            # The counter stays below `end`, so it cannot wrap; the flags let LLVM assume that.
             following = self.new(f"add nuw nsw i64 {phi.text}, {step}", "i64")
             again = self.new(f"icmp slt i64 {following.text}, {_text(end)}", "i1")
             last = self._label
@@ -278,51 +315,59 @@ class FunctionBuilder:
         return list(changed)
 
     def _opaque_counter(self, turn: LlvmValue) -> tuple[LlvmValue, list[str]]:
-        """What counts the turns, and how the body gets it: LLVM cannot see that it counts.
+        """The real loop counter, and the line that copies it to the one the body sees, through an
+        assembly statement that LLVM cannot look into.
 
-        It would rewrite addresses in the innermost loops as sums along all loops around them, in
-        any way that there is. Of those far out nothing was seen to be gained, and it takes long.
+        LLVM would otherwise rewrite addresses in the innermost loops as sums of strides of all
+        loops around them (loop strength reduction), in every possible way. For outer loops nothing
+        was seen to be gained by that, and it takes LLVM long.
         """
         phi = self._new_value("i64", 1)
         return phi, [f"  {turn.text} = {opaque_copy(phi, 'r')}"]
 
     def _new_value(self, scalar: str, lanes: int) -> LlvmValue:
+        """A fresh name of this type."""
         self._count += 1
         return LlvmValue(f"%v{self._count}", scalar, lanes)
 
     def _new_label(self, kind: str) -> str:
+        """A fresh label."""
         self._count += 1
         return f"{kind}{self._count}"
 
     @contextmanager
     def _scope(self, label: str) -> Iterator[None]:
-        """What is computed inside is not known to have been, outside."""
+        """A block whose values are not visible behind it."""
         self._begin(label)
         self._scopes.append({})
         yield
         self._scopes.pop()
 
     def _begin(self, label: str) -> None:
+        """Starts a basic block."""
         self._label = label
         self.lines.append(f"{label}:")
 
 
 def opaque_copy(value: LlvmValue, register_class: str) -> str:
-    """An instruction that gives a value, in a register of a kind; LLVM cannot see that it does."""
+    """An instruction that copies a `value` through a register of the class ("r" or "v") by an empty
+    assembly statement, so that LLVM cannot reason about where it came from."""
     return (
         f'call {value.type} asm "", "={register_class},0"({value}) nounwind willreturn memory(none)'
     )
 
 
 def _text(value: LlvmInteger) -> str:
+    """The operand as it is printed."""
     return str(value) if isinstance(value, int) else value.text
 
 
 def _kind(value: LlvmValue) -> tuple[str, int]:
+    """Element type and lanes."""
     return value.scalar, value.lanes
 
 
 def _type_of(argument: str) -> str:
-    """`<4 x float>` of `<4 x float> %x`."""
+    """The type of a typed operand: `<4 x float>` of `<4 x float> %x`."""
     end = argument.index(">") + 1 if argument.startswith("<") else argument.index(" ")
     return argument[:end]

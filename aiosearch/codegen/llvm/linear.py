@@ -9,7 +9,11 @@ from .builder import FunctionBuilder, LlvmInteger, LlvmValue
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Where an index is, or how far into a buffer. What cancels is never computed."""
+    """A sum of run-time values times constants, plus a constant. Terms that cancel are never
+    computed.
+
+    Example: with i = `%v15`, `linear(i) * 16 + 3 - (linear(i) * 16)` is the constant 3.
+    """
 
     terms: tuple[tuple[LlvmValue, int], ...] = ()
     """Each value once, in the order in which they were met; no factor is zero."""
@@ -32,11 +36,12 @@ class Linear:
         return Linear(tuple(terms), self.constant * factor)
 
     def _plus(self, addend: Linear, times: int) -> Linear:
-        """The other so many times; terms are few."""
+        """The sum with `times` times the addend."""
         if not addend.terms:
             return self + addend.constant * times
         terms = [*self.terms]
         for value, factor in addend.terms:
+            # Positions have few terms, so a search of the list is faster than a dictionary.
             for at, (present, before) in enumerate(terms):
                 if present.text == value.text:
                     terms[at] = present, before + factor * times
@@ -47,10 +52,11 @@ class Linear:
         return Linear(tuple(nonzero), self.constant + addend.constant * times)
 
     def divmod(self, divisor: int, writer: FunctionBuilder) -> tuple[Linear, Linear]:
-        """Quotient and remainder, of a sum that is not below zero.
+        """Quotient and remainder of a non-negative sum.
 
-        What is divisible whatever the values are is divided now, the rest when the code runs.
+        Terms divisible whatever their values are divided now, the others at run time.
         """
+        # (16 a + 8 b + 5) divided by 8 is 2 a + b, remainder 5: only odd terms need an instruction.
         even = [(value, factor // divisor) for value, factor in self.terms if factor % divisor == 0]
         quotient = Linear(tuple(even))
         if len(even) == len(self.terms):
@@ -61,17 +67,17 @@ class Linear:
         return quotient + linear(whole), linear(left)
 
     def divisible(self, divisor: int) -> bool:
-        """Whether it is, whatever the values are."""
+        """Whether the sum is divisible whatever the values are."""
         return self.constant % divisor == 0 and not any(
             factor % divisor for _, factor in self.terms
         )
 
     def evaluate(self, writer: FunctionBuilder) -> LlvmInteger:
-        """Its value, computed here."""
+        """The sum as one integer, computed here."""
         return writer.add(self.variable_part(writer), self.constant)
 
     def variable_part(self, writer: FunctionBuilder) -> LlvmInteger:
-        """The same without its constant."""
+        """The sum without its `constant`, computed here."""
         total: LlvmInteger = 0
         for value, factor in self.terms:
             total = writer.add(total, writer.multiply(value, factor))
@@ -79,4 +85,5 @@ class Linear:
 
 
 def linear(value: LlvmInteger) -> Linear:
+    """An integer as a linear combination."""
     return Linear((), value) if isinstance(value, int) else Linear(((value, 1),))

@@ -22,35 +22,36 @@ STORED = {
     DType.U8: ("i8", 1),
     DType.BOOL: ("i8", 1),
 }
-"""Types in memory, and their bytes. What half types are is known to `scalars` alone."""
+"""The LLVM type and the bytes of each element type in memory. 16-bit floats are i16 here;
+`scalars.half_precision` converts them."""
 
-_MOST_VECTOR_BYTES = 128
-"""Bits of the shortest vector that a register takes as it is."""
+_LEAST_VECTOR_BITS = 128
+"""Bits of the shortest vector register."""
 
 
 def bytes_of(dtype: DType, sizes: Iterable[int]) -> int:
-    """Of an array, as it is stored."""
+    """Bytes of an array in memory."""
     return math.prod(sizes) * STORED[dtype][1]
 
 
 def vectors_per_cache_line(lanes: int, dtype: DType) -> int:
-    """How many vectors of so many lanes are a line of memory; at least one."""
+    """How many vectors of so many lanes a cache line holds, at least one."""
     return max(1, CACHE_LINE_BYTES // (lanes * STORED[dtype][1]))
 
 
 @dataclass(frozen=True)
 class Storage:
-    """A buffer, or the tile of it that a block works on."""
+    """A buffer in memory, or the tile of it that a block works on."""
 
     pointer: LlvmValue
     dtype: DType
     strides: tuple[int, ...]
-    """In elements."""
+    """Elements between neighbours along each axis."""
     origin: tuple[Linear, ...]
-    """The place of the first element."""
+    """The position of the element at the pointer."""
 
     def offset(self, at: Sequence[Linear]) -> Linear:
-        """How many elements into it a place is."""
+        """The offset, in elements, of a position."""
         offset = Linear()
         for place, first, stride in zip(at, self.origin, self.strides, strict=True):
             offset += (place - first) * stride
@@ -58,7 +59,7 @@ class Storage:
 
 
 class Memory:
-    """Reads and writes by offsets in elements."""
+    """Prints loads and stores by offsets in elements."""
 
     def __init__(self, writer: FunctionBuilder, machine: CpuMachine) -> None:
         self._writer = writer
@@ -66,9 +67,11 @@ class Memory:
         """Whether an instruction may read memory and take a mask at once."""
 
     def address(self, storage: Storage, offset: Linear) -> LlvmValue:
-        """The constant comes last, where machine code has room for it."""
+        """The address of an element, with the constant part added last, as it fits into an x86
+        addressing mode."""
         scalar, _ = STORED[storage.dtype]
         pointer = storage.pointer
+        # One `getelementptr` per term: addresses with common terms share their beginning.
         for value, factor in offset.terms:
             moved = self._writer.multiply(value, factor)
             text = moved.text if isinstance(moved, LlvmValue) else str(moved)
@@ -76,7 +79,7 @@ class Memory:
         return self._gep(scalar, pointer, str(offset.constant)) if offset.constant else pointer
 
     def read(self, storage: Storage, offset: Linear, scalar: str, lanes: int = 1) -> LlvmValue:
-        """What lies there, taken for something else."""
+        """What is at an `offset`, loaded as another type."""
         pointer, (_, size) = self.address(storage, offset), STORED[storage.dtype]
         text = f"load {typed(scalar, lanes)}, ptr {pointer.text}, align {size}"
         return self._writer.new(text, scalar, lanes)
@@ -84,7 +87,7 @@ class Memory:
     def load(
         self, storage: Storage, offset: Linear, lanes: int, mask: LlvmValue | None
     ) -> LlvmValue:
-        """Neighbours, as they are stored; zero where the mask is false."""
+        """Contiguous elements in their stored type; zero where the `mask` is false."""
         scalar, size = STORED[storage.dtype]
         pointer = self.address(storage, offset)
         type_ = typed(scalar, lanes)
@@ -92,6 +95,7 @@ class Memory:
             return self._writer.new(
                 f"load {type_}, ptr {pointer.text}, align {size}", scalar, lanes
             )
+        # A masked load of one lane would be a vector operation; a branch is cheaper.
         if lanes == 1:
             return self._guarded(pointer, scalar, size, mask)
         name = f"llvm.masked.load.{suffix(scalar, lanes)}.p0"
@@ -102,16 +106,17 @@ class Memory:
         return self._opaque_load(self._writer.new(text, scalar, lanes))
 
     def _opaque_load(self, loaded: LlvmValue) -> LlvmValue:
-        """The same, and LLVM cannot see that.
+        """The `loaded` value, opaque to LLVM.
 
-        It would have an FMA under the same mask do the load, and then take both apart again, but
-        without the mask: what is loaded in vain may not be there (seen in LLVM 22).
+        LLVM 22 would let a multiply-add under the same mask do the load, and then split both again,
+        without the mask: an access to memory that may not exist.
         """
         if not self._llvm_fuses_masks or loaded.scalar not in ("float", "double"):
             return loaded
         return self._writer.pure(opaque_copy(loaded, "v"), loaded.scalar, loaded.lanes)
 
     def gather(self, storage: Storage, offsets: LlvmValue, mask: LlvmValue | None) -> LlvmValue:
+        """Elements at any offsets; zero where the `mask` is false."""
         scalar, size = STORED[storage.dtype]
         lanes = offsets.lanes
         type_, pointers = typed(scalar, lanes), typed("ptr", lanes)
@@ -125,7 +130,7 @@ class Memory:
     def store(
         self, storage: Storage, offset: Linear, value: LlvmValue, mask: LlvmValue | None
     ) -> None:
-        """Of values as they are stored."""
+        """Stores contiguous elements in their stored type."""
         _, size = STORED[storage.dtype]
         pointer = self.address(storage, offset)
         if mask is None:
@@ -138,20 +143,22 @@ class Memory:
         self._writer.emit(f"call void @{name}({value}, ptr {pointer.text}, i32 {size}, {mask})")
 
     def _opaque_value(self, value: LlvmValue) -> LlvmValue:
-        """The same, and LLVM cannot see what it is made of.
+        """The `value` to store, opaque to LLVM.
 
-        Of whole numbers that were longer just before it would store the only one that a mask lets
-        through with the bytes behind it, which may not be there (seen in LLVM 22).
+        LLVM 22 would store the single element that a mask lets through, of integers that were
+        truncated just before, together with the bytes behind it, which may not exist.
         """
         if not self._llvm_fuses_masks or value.scalar in ("float", "double"):
             return value
-        least = _MOST_VECTOR_BYTES // int(value.scalar.removeprefix("i"))
+        # A narrower value would be extended around the assembly statement, and narrowed again
+        # behind it.
+        least = _LEAST_VECTOR_BITS // int(value.scalar.removeprefix("i"))
         opaque = self._resized(value, max(value.lanes, least))
         opaque = self._writer.pure(opaque_copy(opaque, "v"), opaque.scalar, opaque.lanes)
         return self._resized(opaque, value.lanes)
 
     def _resized(self, value: LlvmValue, lanes: int) -> LlvmValue:
-        """The first lanes, or more behind them, whatever is in those."""
+        """The first lanes of a `value`, or more lanes of undefined content."""
         if value.lanes == lanes:
             return value
         order = (f"i32 {lane}" if lane < value.lanes else "i32 poison" for lane in range(lanes))
@@ -161,6 +168,7 @@ class Memory:
     def scatter(
         self, storage: Storage, offsets: LlvmValue, value: LlvmValue, mask: LlvmValue | None
     ) -> None:
+        """Stores elements at any offsets, those under the `mask`."""
         _, size = STORED[storage.dtype]
         lanes = value.lanes
         where = self._pointers(storage, offsets)
@@ -171,22 +179,24 @@ class Memory:
         )
 
     def prefetch(self, storage: Storage, offset: Linear, to_l1: bool) -> None:
-        """Of a place that need not be there: into the second cache, or into the first."""
+        """Prefetches the cache line of an `offset`, which need not exist, to L2 or to L1."""
         pointer = self.address(storage, offset)
         self._declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         arguments = f"ptr {pointer.text}, i32 0, i32 {3 if to_l1 else 2}, i32 1"
         self._writer.emit(f"call void @llvm.prefetch.p0({arguments})")
 
     def _gep(self, scalar: str, pointer: LlvmValue, offset: str) -> LlvmValue:
+        """An address by one offset."""
         return self._writer.pure(f"getelementptr {scalar}, {pointer}, i64 {offset}", "ptr")
 
     def _pointers(self, storage: Storage, offsets: LlvmValue) -> LlvmValue:
+        """The addresses of each lane's element."""
         scalar, _ = STORED[storage.dtype]
         text = f"getelementptr {scalar}, {storage.pointer}, {offsets}"
         return self._writer.pure(text, "ptr", offsets.lanes)
 
     def _guarded(self, pointer: LlvmValue, scalar: str, size: int, mask: LlvmValue) -> LlvmValue:
-        """One element, or zero: what is not to be read may not be there."""
+        """One element, or zero: behind a branch, as the element may not exist."""
         loaded = self._writer.when(
             mask,
             [LlvmValue(_zero(scalar), scalar)],
@@ -197,14 +207,17 @@ class Memory:
         return loaded[0]
 
     def _declare(self, line: str) -> None:
+        """Declares an intrinsic."""
         self._writer.declared.add(line)
 
 
 def _zero(scalar: str) -> str:
+    """The zero literal of a type."""
     return "0" if scalar.startswith("i") else "0.0"
 
 
 def _all_lanes(mask: LlvmValue | None, lanes: int) -> str:
+    """The `mask`, or one that is true in all lanes."""
     if mask is not None:
         return str(mask)
     return f"<{lanes} x i1> {splat('i1', 'true', lanes)}"

@@ -8,20 +8,22 @@ from .operators import literal
 
 
 class Vectors:
-    """What a writer says of lanes."""
+    """Prints vector instructions with a `FunctionBuilder`."""
 
     def __init__(self, writer: FunctionBuilder) -> None:
         self.writer = writer
 
     def constant(self, value: float, scalar: str, lanes: int = 1) -> LlvmValue:
+        """A constant, in all lanes."""
         text = literal(value, scalar)
         return LlvmValue(text if lanes == 1 else splat(scalar, text, lanes), scalar, lanes)
 
     def broadcast(self, value: LlvmValue, lanes: int) -> LlvmValue:
-        """The same in every lane."""
+        """The `value` of one lane in every lane."""
         scalar = value.scalar
         if value.lanes == lanes:
             return value
+        # A constant becomes a constant vector, which LLVM folds into instructions.
         if not value.text.startswith("%"):
             return LlvmValue(splat(scalar, value.text, lanes), scalar, lanes)
         type_ = typed(scalar, lanes)
@@ -30,43 +32,43 @@ class Vectors:
         return self.writer.pure(text, scalar, lanes)
 
     def steps(self, first: LlvmInteger, by: int, lanes: int) -> LlvmValue:
-        """Whole numbers, each so much more than the one before."""
+        """Integers from `first` on, `by` apart."""
         start = self.broadcast(i64(first), lanes)
         return self.writer.pure(f"add {start}, <{_ramp(by, lanes)}>", "i64", lanes)
 
     def first(self, count: LlvmInteger, lanes: int) -> LlvmValue:
-        """A mask of so many lanes."""
+        """A mask of the first `count` lanes."""
         limit = self.broadcast(i64(count), lanes)
         text = f"icmp slt <{lanes} x i64> <{_ramp(1, lanes)}>, {limit.text}"
         return self.writer.pure(text, "i1", lanes)
 
     def binary(self, how: str, left: LlvmValue, right: LlvmValue) -> LlvmValue:
-        """By an instruction that takes two values of a type and gives another."""
+        """The result of an instruction on two values of one type."""
         return self.writer.pure(f"{how} {left}, {right.text}", left.scalar, left.lanes)
 
     def both(self, left: LlvmValue, right: LlvmValue) -> LlvmValue:
-        """Where two truths hold."""
+        """Whether both conditions hold, lane by lane."""
         lanes = max(left.lanes, right.lanes)
         return self.binary("and", self.broadcast(left, lanes), self.broadcast(right, lanes))
 
     def any_lane(self, truth: LlvmValue) -> LlvmValue:
-        """Whether it holds in any lane."""
+        """Whether a condition holds in some lane."""
         name = f"llvm.vector.reduce.or.{suffix('i1', truth.lanes)}"
         return self.writer.call(name, "i1", 1, [str(truth)])
 
     def select(self, where: LlvmValue, left: LlvmValue, right: LlvmValue) -> LlvmValue:
-        """By a truth; all of the same lanes."""
+        """`left` in lanes where the condition holds, else `right`."""
         return self.writer.pure(f"select {where}, {left}, {right}", left.scalar, left.lanes)
 
     def interleaved(self, first: LlvmValue, second: LlvmValue) -> LlvmValue:
-        """The lanes of two values by turns."""
+        """The lanes of two values by turns, in one value of twice as many lanes."""
         lanes = first.lanes
         order = ", ".join(f"i32 {lane}, i32 {lanes + lane}" for lane in range(lanes))
         text = f"shufflevector {first}, {second}, <{2 * lanes} x i32> <{order}>"
         return self.writer.pure(text, first.scalar, 2 * lanes)
 
     def interleaved_pair(self, first: LlvmValue, second: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
-        """The same as two values of as many lanes."""
+        """The lanes of two values by turns, as two values: their lower and their upper half."""
         lanes = first.lanes
         halves = []
         for begin in (0, lanes // 2):
@@ -77,14 +79,14 @@ class Vectors:
         return halves[0], halves[1]
 
     def deinterleaved(self, pairs: LlvmValue, which: int) -> LlvmValue:
-        """One of two values whose lanes come by turns."""
+        """The first or second of two interleaved values."""
         lanes = pairs.lanes // 2
         picks = ", ".join(f"i32 {2 * lane + which}" for lane in range(lanes))
         text = f"shufflevector {pairs}, {pairs.type} poison, <{lanes} x i32> <{picks}>"
         return self.writer.pure(text, pairs.scalar, lanes)
 
     def reduced_lanes(self, value: LlvmValue, fold: ReductionKind) -> LlvmValue:
-        """The lanes folded into one, in any order."""
+        """All lanes combined to one by a reduction's operation, in any order."""
         kind = suffix(value.scalar, value.lanes)
         floats = value.scalar in ("float", "double")
         if fold is ReductionKind.SUM and floats:
@@ -93,10 +95,14 @@ class Vectors:
         return self.writer.call(f"llvm.vector.reduce.{how}.{kind}", value.scalar, 1, [str(value)])
 
     def _sum(self, value: LlvmValue, name: str) -> LlvmValue:
+        """The sum of all lanes."""
         self.writer.declared.add(f"declare {value.scalar} @{name}({value.scalar}, {value.type})")
+        # `reassoc` lets LLVM add in a tree; without it the lanes would be added one after the
+        # other.
         text = f"call reassoc {value.scalar} @{name}({value.scalar} 0.0, {value})"
         return self.writer.pure(text, value.scalar)
 
 
 def _ramp(by: int, lanes: int) -> str:
+    """The constants 0, by, 2 by, ... of a vector of i64."""
     return ", ".join(f"i64 {lane * by}" for lane in range(lanes))

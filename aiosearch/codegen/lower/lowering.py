@@ -96,7 +96,7 @@ def _inline_producers(unit: StageGroup, makers: Sequence[StageGroup]) -> None:
 
 
 def _all_read(unit: StageGroup) -> set[Buffer]:
-    """The buffers that the stages of a unit load."""
+    """The buffers that the stages of `unit` load."""
     return set[Buffer]().union(*map(_read_buffers, unit.stages))
 
 
@@ -268,12 +268,12 @@ def _kernels(
 
 
 def _read(stages: Sequence[KernelStage]) -> list[Buffer]:
-    """The buffers that stages load, each once, in order."""
+    """The buffers that `stages` load, each once, in order."""
     return list(dict.fromkeys(load.buffer for stage in stages for load in stage.loads))
 
 
 def _named(kernel: TileKernel) -> TileKernel:
-    """The kernel with short names for its indices."""
+    """`kernel` with short names for its indices."""
     names = {
         loop_index: LoopIndex(_name(number), loop_index.size)
         for number, loop_index in enumerate(kernel.indices)

@@ -136,8 +136,8 @@ class MaterializationPlan:
         return isinstance(user.what, MatmulProduct) and user.dtype in HALVES
 
     def _find_carriers(self) -> frozenset[TensorValue]:
-        """For each reduction, the last shape that it takes before anything is computed of it, which
-        is kept in its place.
+        """The last shapes that reductions take before anything is computed of them, which are
+        stored in their place.
 
         Each such value has all elements of the one before, and nobody else asks for that.
         """

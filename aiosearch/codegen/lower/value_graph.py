@@ -340,14 +340,14 @@ class _ComplementAlgebra(ValueAlgebra):
 
 
 def known_shape(size: Dim) -> int:
-    """A size as a number; raises TypeError where it has names."""
+    """`size` as a number; raises TypeError where it has names."""
     if not isinstance(size, int):
         raise TypeError(f"size {size} is not known: code is made for numbers")
     return size
 
 
 def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
-    """A shape with another size along `axis`."""
+    """`shape` with another size along `axis`."""
     return (*shape[:axis], size, *shape[axis + 1 :])
 
 

@@ -15,21 +15,22 @@ _LABEL = re.compile(r'("?[^\s"#:]+"?):')
 _INSTRUCTION = re.compile(r"\s+[a-z]")
 _REMARK = re.compile(r"\s(#|//).*")
 _VECTOR = re.compile(r"(?:%[xyz]mm|\b[vqdsh])(\d+)\b")
-"""Of x86 and of Arm, whose narrower names are parts of the same registers."""
+"""Vector registers of x86 and Arm by number; narrower names are parts of the same registers."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionCounts:
-    """Counts of one function's instructions, as they are written, not as often as they are run."""
+    """Instructions of one function of `assembly`, counted as they are written and not as often as
+    they run."""
 
     function: str
     instructions: int
     vector_registers: int
-    """Different ones that are named anywhere."""
+    """Different vector registers that are named."""
     spills: int
-    """Values that are put onto the stack because no register is free."""
+    """Stores of values for which no register is free."""
     reloads: int
-    """How often such a value is fetched."""
+    """Loads of such values."""
 
     def __str__(self) -> str:
         return (
@@ -38,12 +39,12 @@ class InstructionCounts:
         )
 
 
-def assembly(
+def assembly_text(
     native: KernelProgram,
     machine: CpuMachine,
     effort: OptimizationEffort = OptimizationEffort.SCALAR,
 ) -> str:
-    """Gives the program's assembly, without the handler's, with LLVM's remarks."""
+    """The assembly of a program, without the handler's, with LLVM's comments."""
     target = target_machine(machine)
     target.set_asm_verbosity(True)
     text: str = target.emit_assembly(prepare_module(native, machine, target, effort))
@@ -51,24 +52,29 @@ def assembly(
 
 
 def instruction_counts(text: str) -> tuple[InstructionCounts, ...]:
-    """Counts what each function of an assembly text needs."""
+    """The counts of each function in an assembly text."""
     return tuple(_count_instructions(name, lines) for name, lines in _functions(text))
 
 
 def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields the name and the lines of each function."""
     lines = text.splitlines()
-    names = {found[1] for line in lines if (found := _FUNCTION.match(line))}
+    names = {match[1] for line in lines if (match := _FUNCTION.match(line))}
     begins = [
-        at for at, line in enumerate(lines) if (found := _LABEL.match(line)) and found[1] in names
+        at for at, line in enumerate(lines) if (match := _LABEL.match(line)) and match[1] in names
     ]
     for begin in begins:
+        # LLVM ends each ELF function with such a label; other formats have none, and the text ends
+        # it.
         ends = (at for at in range(begin, len(lines)) if lines[at].startswith(".Lfunc_end"))
         yield lines[begin].partition(":")[0].strip('"'), lines[begin : next(ends, len(lines))]
 
 
 def _count_instructions(name: str, lines: list[str]) -> InstructionCounts:
+    """The counts of one function."""
+    # Directives begin with a dot and labels at the margin.
     code = [line for line in lines if _INSTRUCTION.match(line)]
-    registers = {one for line in code for one in _VECTOR.findall(_REMARK.sub("", line))}
+    registers = {number for line in code for number in _VECTOR.findall(_REMARK.sub("", line))}
     return InstructionCounts(
         name,
         len(code),

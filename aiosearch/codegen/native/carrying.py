@@ -1,5 +1,7 @@
-"""Programs that travel in the text of a module, as calls of `carried`; the module's name is part
-of that text."""
+"""Programs in the source text of a module, as calls of `carried`.
+
+Emitted modules import this one by name, so neither its name nor that of `carried` can change.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +11,20 @@ from .embedded_source import decode_program
 from .jax_call import Call, jax_function, register_program
 
 _texts: dict[str, str] = {}
+"""The lines of each program, by the name XLA has for it."""
 
 
 @functools.lru_cache(maxsize=256)
 def carried(text: str) -> Call:
-    """Gives the function of a program that such lines hold."""
-    found = decode_program(text)
-    call = jax_function(found.native, found.machine, found.effort)
-    _texts[register_program(found.native, found.machine, found.effort)] = text
+    """The JAX function of the program in such lines."""
+    embedded = decode_program(text)
+    # Registered first, so that a kernel that fails its trial is not listed as carried.
+    call = jax_function(embedded.native, embedded.machine, embedded.effort)
+    _texts[register_program(embedded.native, embedded.machine, embedded.effort)] = text
     return call
 
 
 def carried_texts() -> dict[str, str]:
-    """Gives the lines of the programs that this process has, by the names that XLA has for them.
-
-    As of now: other threads may go on and carry more.
-    """
+    """A snapshot of the lines of all programs in this process, by the names that XLA has for
+    them."""
     return dict(_texts)

@@ -1,4 +1,4 @@
-"""What can be wrong with a kernel."""
+"""The error of native kernels."""
 
 from __future__ import annotations
 
@@ -6,4 +6,5 @@ from ...errors import AiosearchError
 
 
 class NativeError(AiosearchError):
-    """A kernel cannot be compiled, loaded or trusted here."""
+    """A kernel cannot be compiled, loaded or trusted on this machine; the message says which one
+    and why."""

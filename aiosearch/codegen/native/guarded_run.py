@@ -1,9 +1,23 @@
 """A trial run of a kernel whose arrays end at guard pages.
 
-A trial run that a kernel survives only if it stays within its arrays.
+The problem: machine code from a printer may do anything, and a write a few bytes behind an array
+often goes unnoticed until much later. So each array is placed against a page that may not be
+accessed: behind it in the first run, in front of it in the second. An access out of bounds raises
+SIGSEGV at that very instruction. Whoever calls this must be ready to die of it; `guarded_process`
+is.
 
-Each array lies against a page that nobody may touch: behind it in a first run, before it in a
-second one. Whoever runs this must be ready to die of it.
+Example: an input of 10,000 bytes with pages of 4,096 takes 3 pages between 2 guard pages. In the
+first run it starts 2,288 bytes into the first of them and ends at the guard page; in the second it
+starts right behind the other guard page.
+
+What else is found: writes to inputs, which are read-only by then; elements that are not written, as
+memory holds 0xFF (a NaN in every float type) before the first run and 0x00 before the second, and
+both have to give the same outputs; blocks that depend on their order, as the second run takes them
+in 16 ranges, the last one first.
+
+What is not found: accesses within a page of slack, of which an array has up to 4,095 bytes on the
+side that is not guarded; the other run guards that side. Races between threads, as both runs use
+one thread.
 """
 
 from __future__ import annotations
@@ -27,14 +41,17 @@ from .handler import round_up_to_line
 from .kernel_program import KernelProgram
 
 Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
+"""An array of bytes."""
 
 _PAGE = mmap.PAGESIZE
+"""Bytes of a page, the smallest unit of protection."""
 _PROT_NONE = 0
+"""`mprotect`'s constant for no access at all."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class GuardedBytes:
-    """Bytes between two pages that nobody may touch."""
+    """Bytes between two pages that may not be accessed."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -45,39 +62,47 @@ class GuardedBytes:
             raise MemoryError(f"no memory for {size} bytes to try a kernel out with") from error
         self._all = np.frombuffer(memory, np.uint8)
         self._start = -1
+        # The first page and the last one stay forbidden; what is between is moved.
         self._forbid(0)
         self._forbid(_PAGE + self._inside)
 
     @property
     def view(self) -> Bytes:
+        """The bytes as an array."""
         return self._all[self._start : self._start + self._size]
 
     @property
     def address(self) -> int:
+        """The address of the first byte."""
         return self._all.ctypes.data + self._start
 
     def move(self, at_end: bool) -> bool:
-        """Lays the bytes against one of the pages; says whether they were not there before."""
+        """Places the bytes against the page behind them if `at_end`, else in front; says whether
+        they have moved."""
         start = _PAGE + (self._inside - self._size if at_end else 0)
         moved, self._start = start != self._start, start
+        # An input is read-only after the first run: it is writable again for its new place.
         if moved:
             self._allow(_PAGE, self._inside, mmap.PROT_READ | mmap.PROT_WRITE)
         return moved
 
     def fill(self, tile: Bytes) -> None:
+        """Fills the bytes with repetitions of `tile`."""
         view = self.view
         for start in range(0, self._size, len(tile)):
             part = view[start : start + len(tile)]
             part[:] = tile[: len(part)]
 
     def protect(self) -> None:
-        """Has the bytes only be read from now on."""
+        """Makes the bytes read-only."""
         self._allow(_PAGE, self._inside, mmap.PROT_READ)
 
     def _forbid(self, start: int) -> None:
+        """Forbids all access to a page."""
         self._allow(start, _PAGE, _PROT_NONE)
 
     def _allow(self, start: int, size: int, rights: int) -> None:
+        """Sets the access rights of pages. Raises `NativeError` where the system refuses."""
         where = ctypes.c_void_p(self._all.ctypes.data + start)
         if size and _libc.mprotect(where, ctypes.c_size_t(size), rights):
             code = ctypes.get_errno()
@@ -85,24 +110,24 @@ class GuardedBytes:
 
 
 _TILE = 1 << 16
-"""How many numbers are drawn; they repeat in larger arrays."""
+"""Random numbers that are drawn; larger arrays repeat them."""
 _RANGES = 16
-"""The parts, last one first, that the blocks of the second run come in."""
+"""Ranges of blocks in the second run of `run_guarded`, which takes the last one first."""
 _POISONS = (0xFF, 0x00)
-"""What memory holds before each run; the first is not a number, in every float type."""
+"""What memory holds before each run of `run_guarded`; 0xFF is NaN in every float type."""
 _Phase = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
 def run_guarded(native: KernelProgram, library: LoadedLibrary) -> None:
-    """Runs a program twice on drawn inputs, and says so to the log before and after.
+    """Runs a program twice on drawn inputs, and logs before and after.
 
-    Raises NativeError where the outputs differ. Whatever touches memory outside of the arrays, or
-    writes to an input, ends the process.
+    Raises `NativeError` where the outputs differ. An access out of bounds, or a write to an input,
+    ends the process.
     """
     _log(f"the kernel {native.name} was at its first run, with forbidden pages around its arrays")
     first, second = _GuardedArrays(native).runs(library)
-    for buffer, one, other in zip(native.outputs, first, second, strict=True):
-        if not np.array_equal(one, other):
+    for buffer, ahead_of_page, behind_page in zip(native.outputs, first, second, strict=True):
+        if not np.array_equal(ahead_of_page, behind_page):
             raise NativeError(
                 f"the kernel {native.name} gave two different {buffer} for the same inputs: it does"
                 " not write to every element, or reads what it has not written"
@@ -111,7 +136,7 @@ def run_guarded(native: KernelProgram, library: LoadedLibrary) -> None:
 
 
 class _GuardedArrays:
-    """The arrays of a program."""
+    """The guarded arrays of a program."""
 
     def __init__(self, native: KernelProgram) -> None:
         self._native = native
@@ -122,18 +147,22 @@ class _GuardedArrays:
         self._scratch = GuardedBytes(round_up_to_line(scratch))
 
     def runs(self, library: LoadedLibrary) -> Iterator[list[Bytes]]:
-        """Gives the outputs with those pages behind the arrays, then with them before."""
+        """Yields the outputs with guard pages behind the arrays, then with guard pages in front."""
         for place, poison in enumerate(_POISONS):
             self._prepare(place == 0, poison)
             arrays = [*self._inputs, *self._outputs, *self._temporaries]
-            pointers = (ctypes.c_void_p * len(arrays))(*(each.address for each in arrays))
+            pointers = (ctypes.c_void_p * len(arrays))(*(array.address for array in arrays))
             for address, phase in zip(library.phases, self._native.phases, strict=True):
+                # One range in the first run, many in the second: a block that relies on the one
+                # before gives other outputs.
                 for begin, end in _ranges(phase.blocks, place * (_RANGES - 1) + 1):
                     _Phase(address)(pointers, self._scratch.address, begin, end)
-            yield [each.view.copy() for each in self._outputs]
+            yield [output.view.copy() for output in self._outputs]
 
     def _prepare(self, at_end: bool, poison: int) -> None:
+        """Moves, fills and protects all arrays."""
         for buffer, array in zip(self._native.inputs, self._inputs, strict=True):
+            # An array that fills its pages exactly does not move, and keeps its content.
             if array.move(at_end):
                 array.fill(_random_bytes(buffer.dtype))
                 array.protect()
@@ -143,18 +172,20 @@ class _GuardedArrays:
 
 
 def _ranges(blocks: int, parts: int) -> Sequence[tuple[int, int]]:
-    """Cuts blocks into some ranges, the last one first."""
+    """The `blocks` in ranges, the last one first."""
     step = max(1, -(-blocks // parts))
     return [(begin, min(begin + step, blocks)) for begin in range(0, blocks, step)][::-1]
 
 
 def _bytes(buffer: Buffer) -> int:
+    """Bytes of an array."""
     return math.prod(buffer.shape) * len(_random_bytes(buffer.dtype)) // _TILE
 
 
 @functools.cache
 def _random_bytes(dtype: DType) -> Bytes:
-    """Gives the bytes of numbers: floats near one, every whole number, truth values."""
+    """The bytes of random numbers of a type: normally distributed floats, all integers, both truth
+    values."""
     random = np.random.default_rng(0)
     match dtype:
         case DType.BOOL:
@@ -171,5 +202,6 @@ def _random_bytes(dtype: DType) -> Bytes:
 
 
 def _log(line: str) -> None:
-    """What a process said last is quoted by whoever finds it dead."""
+    """Writes a `line` to standard error, unbuffered: the parent quotes the last line of a process
+    that died."""
     os.write(2, f"{line}\n".encode())

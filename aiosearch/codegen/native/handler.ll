@@ -48,7 +48,7 @@ call:
   ret ptr %error
 }
 
-; Tells XLA for which version of its interface this was made.
+; Answers XLA's question for the interface version that this handler is written for.
 define internal void @describe(ptr %extension) {
   %metadata.at = getelementptr %MetadataExtension, ptr %extension, i64 0, i32 1
   %metadata = load ptr, ptr %metadata.at
@@ -102,8 +102,8 @@ exhausted:
   ret ptr %resource
 }
 
-; Reads the pointers of arrays, which must be of the types that are listed, each as element type,
-; rank and sizes. Gives the end of what it read of the list, or null.
+; Reads the pointers of arrays, whose types must be those of the list: element type, rank and sizes of
+; each. Returns the end of the part of the list that it has read, or null for a mismatch.
 define internal ptr @read(ptr %values, i64 %wanted, ptr %types, ptr %into) {
 entry:
   %count.at = getelementptr %Values, ptr %values, i64 0, i32 2
@@ -165,7 +165,7 @@ differ:
   ret ptr null
 }
 
-; How many threads XLA has; one where it does not say.
+; The number of XLA's threads; one if it does not say.
 define internal i64 @threads(ptr %api, ptr %context) {
 entry:
   %count = alloca i64
@@ -215,7 +215,7 @@ define internal ptr @fail(ptr %api, ptr %message, i32 %code) {
   ret ptr %error
 }
 
-; Runs the phases, one after the other: together with other threads where a phase has several blocks.
+; Runs the phases in order: with a team if some phase has several blocks, else on this thread.
 define internal void @phases.run(ptr %api, ptr %context, ptr %buffers, ptr %scratch, i64 %threads) {
 entry:
   %count = load i64, ptr @aiosearch.phase_count

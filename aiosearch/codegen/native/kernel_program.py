@@ -11,37 +11,44 @@ from ..ir import Buffer
 
 @dataclass(frozen=True, slots=True)
 class KernelPhase:
-    """A part of a program: its blocks run in any order, on any thread, after the part before.
+    """A part of a program, one kernel: its blocks run in any order on any thread, after all blocks
+    of the phase before.
 
-    One block runs in a thread that is there anyway, and costs no more than a call.
+    A phase of one block runs on the thread that finished the phase before, and costs no more than a
+    call.
     """
 
     blocks: int
-    """May be none."""
+    """The number of blocks, possibly zero."""
     scratch_bytes: int = 0
-    """Of memory that each thread has for itself, 64-byte aligned, with anything in it."""
+    """Bytes of memory for each thread, 64-byte aligned, with undefined content."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelProgram:
-    """The text defines, for each phase `n`, `void @<name>.<n>(ptr, ptr, i64, i64)`.
+    """A program whose `text` defines, for each phase n, a function `void @<name>.<n>(ptr, ptr, i64,
+    i64)`.
 
-    It is given the array of pointers to the inputs, outputs and temporaries, its thread's scratch
-    memory, the first block to run and the one behind the last. Temporaries are 64-byte aligned;
-    inputs and outputs need not be, and an empty one may be nowhere. Inputs are only read.
+    The arguments are an array of pointers to inputs, outputs and temporaries, in this order; the
+    thread's scratch memory; the first block; and the one behind the last. Temporaries are 64-byte
+    aligned. Inputs and outputs need not be, and the pointer of an empty one may be null. Inputs are
+    only read.
+
+    Example: `norm` with phases of 64 and 1 blocks defines `@norm.0` and `@norm.1`; a thread that
+    runs the first eight blocks calls `@norm.0(buffers, scratch, 0, 8)`.
     """
 
     name: str
-    """Of letters, digits, dots and underscores."""
+    """Letters, digits, dots and underscores."""
     text: str
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
     phases: tuple[KernelPhase, ...]
     temporaries: tuple[int, ...] = ()
-    """The bytes of each: what one phase leaves for later ones."""
+    """The bytes of each temporary, which one phase leaves for later ones."""
 
     def symbol(self, phase: int) -> str:
-        """What the text calls a phase."""
+        """The name of a phase's function."""
         return f"{self.name}.{phase}"
 
 

@@ -1,14 +1,25 @@
-"""LLVM as llvmlite brings it; where that is missing, only what needs it fails."""
+"""LLVM as llvmlite brings it; where llvmlite is missing, only what needs it fails."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from .errors import NativeError
 
+LlvmModule: TypeAlias = Any
+"""A module of llvmlite, which has no type annotations."""
+LlvmContext: TypeAlias = Any
+"""A context of llvmlite, which owns types and constants."""
+LlvmTarget: TypeAlias = Any
+"""A target machine of llvmlite."""
+LlvmLoader: TypeAlias = Any
+"""An LLJIT instance of llvmlite, which links object code."""
+LlvmLibrary: TypeAlias = Any
+"""Object code linked into this process, which is unloaded with its last reference."""
+
 
 class _Absent:
-    """Stands for a library; whatever is asked of it raises NativeError."""
+    """Stands for a missing library: every attribute raises `NativeError`."""
 
     def __init__(self, error: Exception) -> None:
         self._lack = (
@@ -17,10 +28,12 @@ class _Absent:
         )
 
     def __getattr__(self, name: str) -> Any:
+        """Raises `NativeError` with what to install."""
         raise NativeError(self._lack)
 
 
 def _loaded() -> tuple[Any, Any]:
+    """The package `llvmlite` and its module `binding`, or stand-ins for both."""
     try:
         import llvmlite
         from llvmlite import binding
@@ -33,5 +46,5 @@ llvmlite, llvm = _loaded()
 
 
 def missing_llvm_reason() -> str:
-    """Why kernels cannot be compiled, and what to do about it; nothing where they can."""
+    """Why kernels cannot be compiled, and what to do about it; empty where they can."""
     return llvm._lack if isinstance(llvm, _Absent) else ""

@@ -1,4 +1,8 @@
-"""The cache of object code on disk, with marks of programs that passed their guarded run."""
+"""The cache of object code on disk, with marks of programs that passed their guarded run.
+
+The files are code that this process will run, so trust matters more than speed: a file counts only
+if its folder and itself belong to the user alone, and if its checksum matches its name and content.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +17,21 @@ from pathlib import Path
 from ...folders import cache_folder, is_shared, make_folder, replace_file, shared
 
 CACHE_LIMIT_BYTES = 256 << 20
-"""Bytes on disk; what was not used for longest goes first, down to half of it."""
+"""Bytes on disk; beyond, the least recently used files are removed until half of it is left."""
 _CHECKSUM_BYTES = 32
-"""Bytes of the check sum that each file begins with: of its name and of what follows."""
+"""Bytes of the checksum, of name and content, that each file begins with."""
 
 
 def default_objects_path() -> Path:
-    """Gives `$XDG_CACHE_HOME/aiosearch/objects`, in `~/.cache` without that variable."""
+    """`$XDG_CACHE_HOME/aiosearch/objects`, with `~/.cache` by default."""
     return cache_folder() / "objects"
 
 
 class ObjectCache:
-    """A folder of object code, which any number of processes may use at once.
+    """A `folder` of object code, which any number of processes may use at once.
 
-    A file that is damaged or has another one's name counts as absent, and a folder that cannot be
-    used as empty. So do those that others can write: what lies in them is run.
+    A damaged file, or one under another name, counts as absent, and a folder that cannot be used as
+    empty. So do files and folders that other users can write.
     """
 
     def __init__(self, folder: Path, limit: int = CACHE_LIMIT_BYTES) -> None:
@@ -36,30 +40,35 @@ class ObjectCache:
         self._growth = limit  # so that the first one that is kept looks how much there is
 
     def get(self, digest: str, make: Callable[[], bytes]) -> bytes:
-        """Gives what was kept, or makes it and keeps it."""
-        found = self._read(self._object(digest))
-        if found is None:
-            found = make()
-            self._write(self._object(digest), found)
-        return found
+        """The code under a digest, or what `make` returns, which is kept."""
+        code = self._read(self._object(digest))
+        if code is None:
+            code = make()
+            self._write(self._object(digest), code)
+        return code
 
     def trusts(self, digest: str, code: bytes) -> bool:
-        """Whether exactly this code was tried and harmed nothing."""
+        """Whether exactly this `code` has passed its guarded run."""
         return self._read(self._trial(digest)) == _checksum(code)
 
     def trust(self, digest: str, code: bytes) -> None:
-        """Remembers that this code was tried."""
+        """Records that this `code` has passed its guarded run."""
         self._write(self._trial(digest), _checksum(code))
 
     def _object(self, digest: str) -> Path:
+        """The path of object code."""
         return self.folder / f"{digest}.o"
 
     def _trial(self, digest: str) -> Path:
+        """The path of the record that `trust` writes."""
         return self.folder / f"{digest}.tried"
 
     def _read(self, path: Path) -> bytes | None:
+        """The content of a file; `None` unless it can be trusted."""
         try:
             with path.open("rb") as file:
+                # The open file is checked, not its path, which could be replaced between check and
+                # read.
                 if not self._is_own or is_shared(os.fstat(file.fileno())):
                     return None
                 whole = file.read()
@@ -67,16 +76,16 @@ class ObjectCache:
             return None
         with suppress(OSError):  # it may be read where it may not be changed
             os.utime(path)
-        found = whole[_CHECKSUM_BYTES:]
-        return found if whole[:_CHECKSUM_BYTES] == _signed(path, found) else None
+        content = whole[_CHECKSUM_BYTES:]
+        return content if whole[:_CHECKSUM_BYTES] == _signed(path, content) else None
 
     @cached_property
     def _is_own(self) -> bool:
-        """Whether nobody else can put anything into the folder, which is there."""
+        """Whether nobody else can put files into the folder."""
         return shared(self.folder) is None
 
     def _write(self, path: Path, content: bytes) -> None:
-        """Puts a whole file in place, or none."""
+        """Writes a whole file atomically, or none."""
         with suppress(OSError):
             make_folder(self.folder)
             if not self._is_own:
@@ -85,14 +94,19 @@ class ObjectCache:
             self._grown(len(content))
 
     def _grown(self, size: int) -> None:
+        """Counts what was written, and looks from time to time whether the folder is too large."""
         self._growth += size
+        # Listing the folder at every write would cost more than it saves.
         if self._growth > self._limit // 4:
             self._growth = 0
             self._shrink()
 
     def _shrink(self) -> None:
+        """Removes the least recently used files."""
         with os.scandir(self.folder) as entries:
-            files = [(each.stat().st_mtime_ns, each.stat().st_size, each.path) for each in entries]
+            files = [
+                (entry.stat().st_mtime_ns, entry.stat().st_size, entry.path) for entry in entries
+            ]
         total = sum(size for _, size, _ in files)
         if total <= self._limit:
             return
@@ -105,13 +119,16 @@ class ObjectCache:
 
 @functools.cache
 def object_cache_in(folder: Path) -> ObjectCache:
-    """Gives the one of this process for a folder."""
+    """The cache of a `folder`, one per process."""
     return ObjectCache(folder)
 
 
 def _signed(path: Path, content: bytes) -> bytes:
+    """The checksum of name and content, as `ObjectCache._read` expects it at the begin of a
+    file."""
     return _checksum(path.name.encode() + b"\0" + content)
 
 
 def _checksum(content: bytes) -> bytes:
+    """The SHA-256 hash."""
     return hashlib.sha256(content).digest()

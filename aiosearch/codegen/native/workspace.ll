@@ -1,6 +1,6 @@
-; The memory that a call needs beside its arrays: temporaries, then scratch memory for each thread.
-; One piece is kept for the next call, as new pages cost more than many a kernel; calls at the same
-; time each have their own. All kernels of a process share it, as XLA lets go of none of them.
+; The workspace: memory that a call needs beside its arrays, temporaries first, then scratch memory for
+; each thread. One workspace is kept for the next call, as the page faults of new memory cost more than
+; many a kernel; calls at the same time each have their own. All kernels of a process share it.
 
 @aiosearch.offsets = external constant i64      ; of each temporary, in the workspace
 @aiosearch.workspace = external constant i64    ; bytes of all temporaries
@@ -10,8 +10,7 @@
 declare i32 @posix_memalign(ptr, i64, i64)
 declare void @free(ptr)
 
-; Gives the spare piece where it is large enough, else a new one. Its first 64 bytes say how large
-; it is.
+; Returns the spare workspace if it is large enough, else a new one. Its size is in its first 64 bytes.
 define internal ptr @take(i64 %threads) {
 entry:
   %fixed = load i64, ptr @aiosearch.workspace
@@ -19,6 +18,7 @@ entry:
   %scratch = mul i64 %each, %threads
   %some = add i64 %fixed, %scratch
   %bytes = add i64 %some, 64
+  ; Whoever exchanges the pointer owns the memory; nobody else can see it any more.
   %spare = atomicrmw xchg ptr @aiosearch.spare, ptr null acquire
   %none = icmp eq ptr %spare, null
   br i1 %none, label %new, label %old
@@ -42,7 +42,7 @@ failed:
   ret ptr null
 }
 
-; Keeps a piece, or the larger one where another call has given one meanwhile.
+; Keeps a workspace as the spare one, or the larger of two if another call has returned one meanwhile.
 define internal void @give(ptr %workspace) {
 entry:
   %own = load i64, ptr %workspace
@@ -54,6 +54,7 @@ two:
   %larger = icmp ugt i64 %size, %own
   br i1 %larger, label %back, label %free
 back:
+  ; A third call may have put its own there meanwhile: whatever comes back is freed, so none is lost.
   %smaller = atomicrmw xchg ptr @aiosearch.spare, ptr %before acq_rel
   call void @free(ptr %smaller)
   ret void
@@ -77,7 +78,7 @@ lacking:
   ret ptr null
 }
 
-; Lays temporaries into the workspace, and gives where scratch memory begins.
+; Places temporaries in the workspace, and returns where scratch memory begins.
 define internal ptr @place(ptr %workspace, i64 %temporaries, ptr %into) {
 entry:
   %begin = getelementptr i8, ptr %workspace, i64 64

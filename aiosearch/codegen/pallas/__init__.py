@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
-from .errors import CannotPrint
-from .layout import Tiling
-from .printer.module import name_of, write
-from .space.split_reduction import split
-from .space.split_space import Parted, different, modules, plans
-from .space.tiling_space import choices, parameters
+from typing import TYPE_CHECKING
+
+from ..._lazy import lazily
+
+if TYPE_CHECKING:
+    from .description import DescribedKernel, described_kernels
+    from .dialect import CUSTOM_CALLS, without_backend_warning
+    from .errors import CannotPrint
+    from .layout import Tiling
+    from .printer.module import name_of, write
+    from .space.split_reduction import split
+    from .space.split_space import Parted, different, modules, plans
+    from .space.tiling_space import choices, parameters
 
 __all__ = [
+    "CUSTOM_CALLS",
     "CannotPrint",
+    "DescribedKernel",
     "Parted",
     "Tiling",
     "choices",
+    "described_kernels",
     "different",
     "modules",
     "name_of",
     "parameters",
     "plans",
     "split",
+    "without_backend_warning",
     "write",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "DescribedKernel": ".description",
+        "described_kernels": ".description",
+        "CUSTOM_CALLS": ".dialect",
+        "without_backend_warning": ".dialect",
+        "CannotPrint": ".errors",
+        "Tiling": ".layout",
+        "name_of": ".printer.module",
+        "write": ".printer.module",
+        "split": ".space.split_reduction",
+        "Parted": ".space.split_space",
+        "different": ".space.split_space",
+        "modules": ".space.split_space",
+        "plans": ".space.split_space",
+        "choices": ".space.tiling_space",
+        "parameters": ".space.tiling_space",
+    },
+)

@@ -65,9 +65,9 @@ class CompiledKernel(Struct, frozen=True):
 
     name: str
     registers: int | None
-    """Of a thread; not known from jax 0.11 on."""
+    """Registers of a thread; not known from jax 0.11 on."""
     spilled_bytes: int | None
-    """Of a thread."""
+    """Bytes that a thread stores outside of its registers."""
     shared_bytes: int
     blocks: int
     threads: int
@@ -161,7 +161,9 @@ def spilled_bytes(log: str) -> dict[str, int]:
 
 
 def _with_spills(cubin: Cubin, log: str) -> Cubin:
-    """The same with what is known from the log alone: whoever is not named there spills nothing."""
+    """The cubin with what is known from the log alone: whoever is not named there spills
+    nothing.
+    """
     spilled = spilled_bytes(log)
     kernels = tuple(
         replace(kernel, spilled_bytes=spilled.get(kernel.name, 0))

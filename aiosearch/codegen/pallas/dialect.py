@@ -35,11 +35,10 @@ LARGEST_TILE_ELEMENTS = 1 << 20
 PLATFORM = "cuda"
 
 CUSTOM_CALLS = ("__gpu$xla.gpu.triton", "mosaic_gpu_v2")
-"""By which compiled kernels are called in StableHLO: of Triton's back end, and of Mosaic's.
+"""Names by which compiled kernels are called in StableHLO: of Triton's back end, and of Mosaic's.
 
 jax does not promise that another version of jax reads them, so `jax.export` refuses them unless it
-is told that none will.
-"""
+is told that none will."""
 
 
 def load(array: str, places: str, mask: str) -> str:

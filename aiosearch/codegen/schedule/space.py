@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 Point: TypeAlias = tuple[int, ...]
-"""By parameter, the position of its value."""
+"""The positions of the chosen values, one for each parameter."""
 ScheduleT = TypeVar("ScheduleT")
 
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -454,7 +453,7 @@ class Coordinator:
             wrong.__cause__ = error
             self._out.fail(wrong, "")
 
-    def _carry_out(self, command: Any) -> None:
+    def _carry_out(self, command: object) -> None:
         match command:
             case Assign(seat=seat):
                 self._assign(command, self._seat(seat))

@@ -168,6 +168,8 @@ class SharedClaims:
                 break
         else:
             return _FULL
+        # Locked windows may overlap: the lock is on the slots, by number, so neighbours exclude
+        # each other
         lock(self._fd, home, WINDOW)
         try:
             return self._settle(first, second, bound)
@@ -177,6 +179,7 @@ class SharedClaims:
     def release(self, owner: int, committed: int) -> None:
         """Voids the claims that a dead worker made after its report `committed` (0: all of
         them)."""
+        # One store of four bytes: from this moment every process sees the later claims as void
         self._cuts[owner] = committed + 1
 
     def preload(self, keys: bytes) -> None:
@@ -184,6 +187,7 @@ class SharedClaims:
 
         A few microseconds per key, so a caller with a loop to serve gives a slice at a time.
         """
+        # All slots at once: one lock for thousands of keys, before any worker is busy
         lock(self._fd, 0, 0)
         try:
             for first, second in _WORDS.iter_unpack(keys):

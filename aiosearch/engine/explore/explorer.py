@@ -468,7 +468,7 @@ def fitted(batch: int, elapsed: int) -> int:
     return max(batch // 4, 1) if elapsed > LONG_BATCH_NS else batch
 
 
-def checked_cost(cost: Any) -> float:
+def checked_cost(cost: float) -> float:
     """Takes what `cost` gave as a number that compares; `nan` raises."""
     value = float(cost)
     if math.isnan(value):

@@ -98,6 +98,7 @@ class HeapExplorer(Explorer[NodeT]):
         self._has_bound = self.capabilities.bound is not None
         self._bound = self.capabilities.bound or _absent
         self._score_is_bound = self._score is not None and self._score == self._bound
+        # Bundles from a worker or a run with another scoring function are scored anew
         codec.scored_by = _name_of(self._score)
         self._cost = self.capabilities.cost
         self._key = self.capabilities.key or _absent
@@ -130,6 +131,7 @@ class HeapExplorer(Explorer[NodeT]):
     @property
     def idle(self) -> bool:
         """Whether there is nothing to run until a verdict comes or an expansion under way ends."""
+        # Beyond that many parked nodes the heap may hold nothing but nodes that wait as well
         if not self._heap or self.parked >= MOST_PARKED or self._past_horizon:
             return not self._lanes
         return False
@@ -244,6 +246,8 @@ class HeapExplorer(Explorer[NodeT]):
         first = self.counts.nodes
         last = first + nodes
         while (self._heap or self._lanes) and clock() < deadline and self.counts.nodes < last:
+            # The heap's order is kept as far as lanes go: the best nodes are expanded first, their
+            # children come when they come
             while self._heap and len(self._lanes) < self._most_lanes and self.parked < MOST_PARKED:
                 # Lanes count against the limit before they end, so that a limit on nodes is never
                 # passed
@@ -350,6 +354,7 @@ class HeapExplorer(Explorer[NodeT]):
             return self._judged(entry, status)
         waiting = self._parked.get(digest)
         self.parked += 1
+        # Many nodes may wait for one question: only the first asks
         if waiting is not None:
             waiting.append(entry)
         else:
@@ -432,6 +437,7 @@ class HeapExplorer(Explorer[NodeT]):
             if better:
                 self.incumbent = cost
                 self.improved = True
+            # Without pruning all solutions count; with it, only those that improve
             if better or not self._prunes:
                 self.found.append((solution, cost))
 

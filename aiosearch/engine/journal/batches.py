@@ -46,6 +46,8 @@ class Batches:
         """Returns when records have gathered for long enough, or there are many."""
         await self._some.wait()
         with contextlib.suppress(TimeoutError):
+            # The first record waits for others, but never longer than this: it is what a crash may
+            # cost
             await asyncio.wait_for(self._many.wait(), BATCH_SECONDS)
 
     def take(self) -> list[JournalRecord]:

@@ -128,6 +128,8 @@ class Journal:
                 if torn := file.size - whole:
                     await file.truncate(whole)
                     warn(f"{path}: cut off {torn} bytes at the end, which a crash had torn")
+                # A snapshot that a crash cut short: the file at `path` is whole, so it is worth
+                # nothing
                 beside(path).unlink(missing_ok=True)
             except BaseException:
                 await file.close()
@@ -144,6 +146,7 @@ class Journal:
         """Writes what is waiting to the disk and lets the file go. Safe to call twice."""
         self._batches.close()
         if self._task is not None:
+            # Shielded: a cancelled `close` must not leave records unwritten
             await asyncio.shield(self._task)
 
     def statistics(self) -> JournalStatistics:
@@ -178,6 +181,7 @@ class Journal:
         await self._sync()
 
     async def _flush(self) -> None:
+        # A piece at a time: between two, the loop and a snapshot have their turn
         while records := self._batches.take():
             async with self._writing:
                 # The state first: a snapshot that begins now must hold what the tail does not
@@ -196,6 +200,8 @@ class Journal:
     async def _tend(self) -> None:
         if perf_counter() - self._synced > SYNC_SECONDS:
             await self._sync()
+        # Not in the middle of `_flush`'s batch, whose records are in the state but not yet in the
+        # file
         if self._snapshot_due():
             self._snapshot = asyncio.create_task(self._try_compact())
 
@@ -282,6 +288,7 @@ class Journal:
             fault_points.point("journal.rename")
             await file.replace(self._path)
             fault_points.point("journal.rename")
+            # Under `_writing`: the next batch goes to the new file
             replaced, self._file = self._file, file
         return replaced
 

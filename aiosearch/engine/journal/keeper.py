@@ -6,10 +6,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
+from ...orders import Order
 from ...problem import AnyProblem
 from ..books.coordinator import Transaction
 from ..explore.bundles import ROOT, Bundle
@@ -46,7 +46,8 @@ class JournalKeeper:
         self._seconds = 0.0
         self._slice_end = 0.0
 
-    def header(self, problem: AnyProblem, order: Any, strategy: str, seed: int) -> JournalHeader:
+    def header(self, problem: AnyProblem, order: Order, strategy: str, seed: int) -> JournalHeader:
+        # Late, or importing the package would import itself
         from ... import __version__
 
         cls = type(problem)
@@ -112,6 +113,7 @@ class JournalKeeper:
         counts = {
             name: value
             for name in Counts.__struct_fields__
+            # Zeros are left out: most counts of most reports are
             if (value := getattr(transaction.counts, name))
         }
         # A journal adds counts up, and depth is a maximum: write by how much it rose
@@ -126,6 +128,7 @@ class JournalKeeper:
                 counts=counts,
                 solutions=transaction.solutions,
                 keys=transaction.keys,
+                # A journal adds up, so each record carries what has passed since the one before
                 seconds=max(seconds - self._seconds, 0.0),
             )
         )

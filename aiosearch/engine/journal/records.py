@@ -105,6 +105,8 @@ class JournalState:
 
     def apply(self, record: JournalRecord) -> None:
         """Adds one transaction. A bundle that is `opened` again replaces itself."""
+        # Closed before opened: a task that is split closes under its number, and its parts open
+        # under new ones
         for closed in record.closed:
             self._close(closed)
         for bundle in record.opened:
@@ -132,6 +134,7 @@ class JournalState:
 
     def _add_solution(self, solution: bytes) -> None:
         digest = blake2b(solution, digest_size=16).digest()
+        # Workers may find a solution twice, on either side of a death
         if digest not in self._digests:
             self._digests.add(digest)
             self.solutions.append(solution)
@@ -177,6 +180,7 @@ def lines(records: Iterable[JournalRecord]) -> Iterator[bytes]:
 def _short(record: JournalRecord) -> Iterable[JournalRecord]:
     if record.weight <= PART:
         return (record,)
+    # Counts and closed ids stay in the last part: it is the one that makes the transaction count
     last = msgspec.structs.replace(record, opened=(), solutions=(), keys=b"")
     return in_parts(record.opened, record.solutions, (record.keys,), last)
 
@@ -185,6 +189,7 @@ def seal(value: JournalHeader | JournalRecord) -> bytes:
     """Writes one line: the checksum by `zlib.crc32` in hex, a space, the JSON text."""
     if isinstance(value, JournalRecord):
         value = _finite(value)
+    # One line: JSON escapes every newline, so the checksum's line is the record
     text = _encode(value)
     return b"%08x %b\n" % (zlib.crc32(text), text)
 
@@ -198,6 +203,7 @@ def _bundle_weight(bundle: OpenSubtree) -> int:
 
 
 def _finite(record: JournalRecord) -> JournalRecord:
+    # The usual case, looked at without a copy
     if all(math.isfinite(bundle.priority) for bundle in record.opened):
         return record
     largest = sys.float_info.max
@@ -215,6 +221,7 @@ def _grouped(items: Iterable[_T], weigh: Callable[[_T], int]) -> Iterator[list[_
     for item in items:
         group.append(item)
         weight += weigh(item)
+        # At least one to a group, however large it is: a bundle cannot be cut
         if weight >= PART:
             yield group
             group, weight = [], 0

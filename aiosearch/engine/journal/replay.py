@@ -53,6 +53,7 @@ def check_header(path: Path, journalled: JournalHeader, header: JournalHeader) -
         _same(path, "from aiosearch", journalled.aiosearch, header.aiosearch)
     _same(path, "of the problem", journalled.problem, header.problem)
     _same(path, "about nodes of type", journalled.node_type, header.node_type)
+    # Bytes decide; the text is there to say what differs
     if journalled.parameters != header.parameters:
         _same(path, "of the problem", journalled.parameters_text, header.parameters_text)
         raise JournalError(f"{path} is of a problem with other parameters, which print alike")
@@ -89,6 +90,8 @@ async def replay(path: Path) -> tuple[JournalState, int]:
                     continue
                 await _apply(state, parts)
                 records += 1
+            # Up to here transactions are complete: what follows is cut off before anything is
+            # appended
             whole = length
     if parts and not records:
         raise JournalError(
@@ -123,6 +126,7 @@ async def _lines(path: Path) -> AsyncGenerator[bytes, None]:
             *lines, tail = (tail + chunk).split(b"\n")
             for line in lines:
                 yield line + b"\n"
+                # A journal of gigabytes is read in a running loop
                 if perf_counter() - started > _SLICE:
                     await asyncio.sleep(0)
                     started = perf_counter()

@@ -45,7 +45,7 @@ class Hooks:
         self._waiting: deque[Callable[[], AnyEvent]] = deque()
         self._passing_on = False
         self._empty = asyncio.Event()
-        self._tasks: set[asyncio.Future[Any]] = set()
+        self._tasks: set[asyncio.Future[object]] = set()
         self.errors = 0
 
     def __bool__(self) -> bool:

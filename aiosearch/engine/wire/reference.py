@@ -42,7 +42,7 @@ class ObjectReference(Struct, frozen=True, array_like=True):
         return f"{self.module}:{self.qualname}"
 
 
-def refer(instance: Any) -> ObjectReference:
+def refer(instance: object) -> ObjectReference:
     """Makes the `ObjectReference` by which another process of this machine can build `instance`
     again."""
     cls = type(instance)
@@ -82,7 +82,7 @@ def resolve(reference: ObjectReference) -> Any:
     return msgspec.msgpack.decode(reference.parameters, type=cls)
 
 
-def parameters_of(instance: Any) -> bytes:
+def parameters_of(instance: object) -> bytes:
     """An instance's parameters as comparable bytes, also where they only pickle."""
     try:
         return msgspec.msgpack.encode(instance)
@@ -94,7 +94,7 @@ def _has_fields(cls: type) -> bool:
     return dataclasses.is_dataclass(cls) or issubclass(cls, Struct)
 
 
-def _pickled(instance: Any, why: str) -> ObjectReference:
+def _pickled(instance: object, why: str) -> ObjectReference:
     cls = type(instance)
     try:
         import cloudpickle
@@ -145,7 +145,7 @@ def run_main_again(script: str) -> None:
     sys.modules["__main__"] = sys.modules["__mp_main__"] = main
 
 
-def return_type(instance: Any, method: str) -> Any:
+def return_type(instance: object, method: str) -> Any:
     """Reads a method's return annotation; `Any` where there is none."""
     function = getattr(instance, method, None)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any
 
 import msgspec
 
@@ -21,7 +20,7 @@ class SolutionCodec:
         solution_type = element_type(return_type(problem, "solutions"))
         self._decode = msgspec.msgpack.Decoder(solution_type).decode
 
-    def encode(self, solution: Any) -> bytes:
+    def encode(self, solution: object) -> bytes:
         """Gives a solution's bytes, from which it comes back as what it is."""
         try:
             encoded = self._encode(solution)
@@ -31,7 +30,7 @@ class SolutionCodec:
         self._check_round_trip(solution, encoded)
         return encoded
 
-    def _check_round_trip(self, solution: Any, encoded: bytes) -> None:
+    def _check_round_trip(self, solution: object, encoded: bytes) -> None:
         try:
             again = self._decode(encoded)
         except Exception as error:

@@ -149,6 +149,7 @@ class WorkSharing:
 
     def lacking(self, calm: bool) -> int:
         """How many offers to make now; none before the last ones are on the board."""
+        # One report's offers at a time: what is on its way may be all that others want
         return 0 if self._coming else self._exchange.lacking(calm)
 
     def enter(self, bundles: list[Bundle]) -> list[Bundle]:
@@ -158,6 +159,7 @@ class WorkSharing:
         # What a report announced will need its slots on the board, though it is not there yet
         room = self._exchange.room - len(self._coming)
         for bundle in bundles:
+            # What does not fit goes to the host instead, which moves it the long way
             if len(self._new) < room and self._exchange.fits(_encode(bundle)):
                 self._number += 1
                 self._new.append((self._number, bundle))
@@ -199,6 +201,7 @@ class WorkSharing:
             self.look()  # who was faster
         # The host has these in its books as offers: they are ours again
         self._gone += [(number, self._owner) for number, _ in regained]
+        # Reset by `look` as soon as somebody has taken anything
         self.futile += bool(regained)
         return [bundle for _, bundle in regained]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...errors import StrategyError
 from ...processes.frames import Channel, enter_child
@@ -186,7 +186,7 @@ class WorkerLoop:
             await asyncio.sleep(0)
 
 
-async def _wait(event: asyncio.Event, seconds: float | None) -> Any:
+async def _wait(event: asyncio.Event, seconds: float | None) -> None:
     import asyncio
 
     try:

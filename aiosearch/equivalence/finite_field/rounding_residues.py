@@ -17,7 +17,7 @@ from ...tensor.mugraph import RESULT
 from ...tensor.terms import INPUT, Program, Term
 from ...tensor.types import EXACT
 from ..abstract_interpretation import sizes
-from . import random_elements
+from . import random_primes
 from .array_algebra import Array, Fields, array
 from .extension_field import ExtensionField, FieldObstacle
 
@@ -36,7 +36,7 @@ def residue(program: Program, seed: int) -> Term | None:
         (small,) = generalise([program]).reduced()
     except TensorError:
         return None
-    field = ExtensionField(random_elements.prime(seed, 0), repr(seed).encode(), _MOST_TERMS)
+    field = ExtensionField(random_primes.prime(seed, 0), repr(seed).encode(), _MOST_TERMS)
     algebra: Any = Fields(field)
     values: dict[Term, Array | None] = {
         term: _drawn(field, term, index, seed) for index, term in enumerate(small.inputs)
@@ -53,7 +53,7 @@ def _drawn(field: ExtensionField, term: Term, index: int, seed: int) -> Array | 
     count = math.prod(sizes(term))
     if count > _MOST_ELEMENTS or term.dtype in EXACT:
         return None
-    values = random_elements.elements(field.prime, count, "residue", seed, index)
+    values = random_primes.elements(field.prime, count, "residue", seed, index)
     return array(values).reshape(sizes(term))
 
 

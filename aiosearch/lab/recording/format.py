@@ -127,6 +127,7 @@ class RecordingWriter:
             with self._file:
                 self.flush()
                 self._frame(b"F", msgspec.msgpack.encode(footer))
+            # In one step: a reader never sees half a recording
             self._growing.replace(self.path)
         except OSError as error:
             self.discard()
@@ -151,6 +152,7 @@ class RecordingWriter:
             return
         if self.path.is_file():
             with self.path.open("rb") as file:
+                # An empty file is what a shell's redirection leaves behind
                 if file.read(len(MAGIC)) in (MAGIC, b""):
                     return
         raise RecordingError(f"{self.path} is there already and is no recording; take another name")

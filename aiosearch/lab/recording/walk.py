@@ -137,6 +137,8 @@ class Walk:
         solutions = tuple(self._problem.solutions(node) or ())
         if solutions and self._cost is not None:
             self._method = "cost"
+            # The walk prunes as a worker would, so that the recorded tree is the one that a search
+            # explores
             self._best = min(
                 self._best, min(checked_cost(self._cost(solution)) for solution in solutions)
             )

@@ -16,7 +16,7 @@ import numpy as np
 from jax.experimental import serialize_executable
 
 from ..cache_sizes import last_cache
-from ..candidates import ArrayType
+from ..candidates import ArrayType, PyTree
 from ..protocol import BuildReply, Text
 from ..race import Way
 from .cold_inputs import BEYOND
@@ -35,10 +35,10 @@ GRAPH: Mapping[str, str] = MappingProxyType(
 )
 """With these XLA makes one graph of a loop, which a GPU replays; by default the host asks the GPU
 after each turn whether there is another, and that is timed too. In the graph each kernel waits for
-the one before: by default those run at the same time that share no buffer, and what is barred from
-that in the program loses its bars before the graph is made, so that four turns took as long as one."""
+the one before: by default those may run at the same time that share no buffer, as turns on several
+copies of the inputs do, since XLA drops the barriers between them before it makes the graph."""
 
-Call: TypeAlias = Callable[..., Any]
+Call: TypeAlias = Callable[..., PyTree]
 
 
 class TimingLoop(NamedTuple):
@@ -164,11 +164,11 @@ def repeated(function: Call, turns: int, copies: int = 1) -> Call:
     """
     assert turns % copies == 0, (turns, copies)
 
-    def whole(*arguments: Any) -> Any:
+    def whole(*arguments: PyTree) -> PyTree:
         each = len(arguments) // copies
         sets = tuple(arguments[at * each : (at + 1) * each] for at in range(copies))
 
-        def run(sets: Any, results: Any) -> Any:
+        def run(sets: PyTree, results: PyTree) -> PyTree:
             """One of each set; a barrier of its inputs and the result before keeps the order."""
             made = []
             before = results
@@ -178,7 +178,7 @@ def repeated(function: Call, turns: int, copies: int = 1) -> Call:
                 made.append(before)
             return tuple(made)
 
-        def again(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        def again(_: PyTree, carry: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
             sets, results = _barrier(carry)
             return sets, run(sets, results)
 
@@ -192,7 +192,7 @@ def _spec(type_: ArrayType) -> Any:
     return jax.ShapeDtypeStruct(type_.shape, type_.dtype)  # type: ignore[no-untyped-call]  # jax's
 
 
-def _barrier(values: tuple[Any, Any]) -> Any:
+def _barrier(values: tuple[PyTree, PyTree]) -> PyTree:
     return jax.lax.optimization_barrier(values)  # type: ignore[no-untyped-call]  # jax's
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
 from ..cache_sizes import last_cache
-from ..draws import draw
+from ..candidates import Array
 from ..protocol import LoadRequest
+from ..random_inputs import NumPyArray, draw
 from .cold_inputs import ColdInputs, CopyRing, CopyTurn, copies_wanted
 from .huge_pages import free_unreferenced_arrays, in_huge_pages
 
@@ -20,10 +19,10 @@ class InputStock:
 
     def __init__(self, platform: str) -> None:
         self._cache = last_cache(platform)
-        self._constants: dict[int, np.ndarray[Any, Any]] = {}
+        self._constants: dict[int, NumPyArray] = {}
         self._rings: dict[tuple[object, ...], CopyRing] = {}
 
-    def keep(self, number: int, constant: np.ndarray[Any, Any]) -> None:
+    def keep(self, number: int, constant: NumPyArray) -> None:
         self._constants[number] = constant
 
     def forget(self, constants: tuple[int, ...]) -> None:
@@ -64,10 +63,10 @@ class InputStock:
         return self._rings[place]
 
 
-def _copy(array: Any) -> Any:
+def _copy(array: Array) -> Array:
     return jnp.array(array, copy=True)
 
 
-def _kept_copy(array: Any, dtype: str | None = None) -> Any:
+def _kept_copy(array: Array, dtype: str | None = None) -> Array:
     """A copy as a prepared constant would lie: `in_huge_pages`."""
     return in_huge_pages(jnp.array(array, dtype, copy=True))

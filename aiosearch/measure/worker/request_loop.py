@@ -26,7 +26,7 @@ from ..protocol import (
     decode_settings,
     encode,
 )
-from ..toolkit import explained, use_toolkit
+from ..toolkit import LOST, explained, use_toolkit
 from .expendable import become_expendable
 
 
@@ -90,7 +90,7 @@ def _prepare_environment(platform: str) -> None:
     os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
     if platform == "cuda":
         use_toolkit()
-    if jax := sys.modules.get("jax"):  # a nursery has imported it, and it has read these before
+    if jax := sys.modules.get("jax"):  # a fork server has imported it: it has read these already
         jax.config.update("jax_platforms", platform)
         jax.config.update("jax_enable_compilation_cache", False)
     # A handler in Python would wait for the interpreter, which may never come back
@@ -105,7 +105,10 @@ def _find_device() -> ProcessReady:
 
     from ...pool import usable_cores
 
-    device = jax.devices()[0]
+    try:
+        device = jax.devices()[0]
+    except AssertionError:  # jax's own, without a word, where a platform has no device
+        raise RuntimeError(f"jax finds none ({LOST})") from None
     return ProcessReady(device.device_kind, usable_cores(), f"jax {jax.__version__}")
 
 

@@ -35,7 +35,7 @@ _NANO = 1e-3
 """Microseconds in a nanosecond."""
 _LAUNCH = 2.0
 """Microseconds for each result that is stored: a loop of its own, and its buffer."""
-_EACH = 0.2
+_OPERATOR = 0.2
 """Microseconds for each operator: of two programs that are as fast, the shorter one is better."""
 _READ = 0.025 * _NANO
 """Microseconds for each byte that a stored result reads."""
@@ -45,7 +45,7 @@ _FLOP = 0.0045 * _NANO
 """Microseconds for each operation of a matrix product or a convolution."""
 _SIMPLE = 0.01 * _NANO
 """Microseconds for each operation of a fused pointwise operator."""
-_TURNED = 1.4 * _NANO
+_TRANSPOSED = 1.4 * _NANO
 """Microseconds for each element of a left operand that XLA transposes before a product."""
 _SHUFFLED = 0.25 * _NANO
 """Microseconds for each element of a transpose, which is read against its order."""
@@ -67,12 +67,14 @@ def estimate(program: Program, constant: Collection[int] = ()) -> float:
     ready = settled(program, constant)
     outputs, needed = set(program.outputs), _stored_for_products(program)
     absorbed = _absorbed(program)
+    # A term that one operand list has twice counts twice, as in x * x: XLA computes it once there,
+    # and the estimate errs on the dear side.
     uses = Counter(argument for term in program.terms() for argument in term.arguments)
     total, read = 0.0, set[Term]()
     for term in program.terms():
         if term.operator in (INPUT, LITERAL) or term in ready:
             continue
-        total += _EACH + (0.0 if term in absorbed else _work(term, ready))
+        total += _OPERATOR + (0.0 if term in absorbed else _work(term, ready))
         name = term.operator.name
         if name in _STORED or name in _JOINED or term in outputs or term in needed:
             total += _LAUNCH + _bytes(term) * _WRITE
@@ -81,6 +83,7 @@ def estimate(program: Program, constant: Collection[int] = ()) -> float:
         # a store lies between the two.
         elif uses[term] > 1 and not _moves(term):
             total += 0.1 * _bytes(term) * _WRITE
+    # A set: what several results read is in a cache the second time.
     return total + sum(_bytes(source) for source in read) * _READ
 
 
@@ -101,7 +104,7 @@ def least(term: Term, ready: frozenset[Term]) -> float:
     """
     if term.operator in (INPUT, LITERAL) or term in ready:
         return 0.0
-    total = _EACH if named(term, "transpose") else _EACH + _work(term, ready)
+    total = _OPERATOR if named(term, "transpose") else _OPERATOR + _work(term, ready)
     if named(term, *_STORED, *_JOINED):
         total += _LAUNCH + _bytes(term) * _WRITE
     return total
@@ -132,6 +135,8 @@ def _stored_for_products(program: Program) -> set[Term]:
 
 def _source(term: Term, ready: frozenset[Term] = frozenset()) -> Term:
     """The array that `term` reads, through reshapes and transposes that nobody has carried out."""
+    # A reshape is another view of the same bytes, and a transpose is paid for where it is carried
+    # out.
     while term.operator.name in ("reshape", "transpose") and term not in ready:
         term = term.arguments[0]
     return term
@@ -158,11 +163,12 @@ def _work(term: Term, ready: frozenset[Term]) -> float:
     if name == "matmul":
         return _product(term, ready)
     if name == "transpose":
-        return _count(term) * _SHUFFLED if _turns(term) else 0.0
+        return _count(term) * _SHUFFLED if _reorders(term) else 0.0
     if name in _REDUCED:
         return _count(term.arguments[0]) * _reduced(term) * _NANO
     if name in _SLOW:
         return _count(term) * _SLOW[name] * _NANO
+    # Integer powers are products; any other one is a logarithm and an exponential.
     if name == "power" and float(term.parameter("exponent")) % 1:
         return _count(term) * _SLOW["pow"] * _NANO
     if _moves(term) or name in _JOINED:
@@ -176,12 +182,14 @@ def _work(term: Term, ready: frozenset[Term]) -> float:
 def _reduced(term: Term) -> float:
     """Nanoseconds for each element that a reduction reads: along the last axis vectors add up side
     by side."""
+    # A norm has no axes: it reduces the last one, but with a square and a root, at the slower rate.
     axes: Sequence[int] = dict(term.parameters).get("axes", ())
     return 0.04 if len(term.arguments[0].shape) - 1 in axes else 0.15
 
 
-def _turns(term: Term) -> bool:
+def _reorders(term: Term) -> bool:
     """Whether a transpose changes the order of elements in memory; axes of size one do not."""
+    # Moving an axis of size one moves no element.
     order = [axis for axis in term.parameter("axes") if term.arguments[0].shape[axis] != 1]
     return order != sorted(order)
 
@@ -191,6 +199,8 @@ def _product(term: Term, ready: frozenset[Term]) -> float:
     wants contiguous."""
     left = term.arguments[0]
     total = _count(term) * sizes(left)[-1] * 2 * _FLOP
-    if left not in ready and rank_swap(left) is not None and _turns(left):
-        total += _count(left) * _TURNED
+    # The kernel of XLA's product reads rows of the left factor; a transposed right factor it takes
+    # as it is.
+    if left not in ready and rank_swap(left) is not None and _reorders(left):
+        total += _count(left) * _TRANSPOSED
     return total

@@ -120,12 +120,16 @@ class ProgramValues:
     def _values(self, prints: Fingerprints) -> dict[Term, ProgramValue]:
         """The value of each term that the field has a value for; others are no leaf and
         no target."""
+        # Two readings of the same terms: with names for sizes, by which axes are matched, and with
+        # the least sizes that keep these apart, at which values are evaluated.
         (named_sizes,), (small,) = self.general.programs, self.general.reduced()
         arrays = prints.evaluated(small.inputs, small.outputs)
         values = dict[Term, ProgramValue]()
         every = zip(self.terms, named_sizes.outputs, arrays, _amounts(small), strict=True)
         for term, sized, array, amounts in every:
             if array is not None:
+                # Axes of size one say nothing of a value, and would multiply the ways in which axes
+                # meet.
                 axes = [axis for axis, size in enumerate(sized.shape) if size != 1]
                 shape = tuple(sized.shape[axis] for axis in axes)
                 flat = array.reshape([array.shape[axis] for axis in axes])
@@ -144,6 +148,7 @@ class ProgramValues:
         """The terms below `roots`, each with its `least` cost."""
         ready = frozenset[Term]()
         if self.constant:
+            # As a program of its own, since a term may be settled that no output of this one needs.
             ready = settled(Program(self.program.name, self.program.inputs, roots), self.constant)
         return {term: least(term, ready) for term in walk(roots)}
 
@@ -164,7 +169,10 @@ class ProgramValues:
         if floor > worth(self.cost, self.constant):
             return None
         cone, near = list(walk([term])), list(self._near(term, stays))
+        # Where an equal value lies below, the target is found without any step.
         same = next((candidate for candidate in near if candidate.name == value.name), None)
+        # Intermediate values with more axes than their operands are many; only shapes that the
+        # program has below the target are worth it.
         shapes = frozenset(
             spelled(self.values[below].shape) for below in cone if below in self.values
         )
@@ -257,8 +265,8 @@ def _nearest(term: Term) -> Iterator[Term]:
 
 
 _STEP = 0.2
-"""What a step adds to the priority beside its cost: else all cheap steps come before one that is
-dear and right."""
+"""What a step adds to the priority, in addition to its cost: else all cheap steps come before an
+expensive one that is right."""
 _KEPT = 20_000
 """Values that are remembered by how they are computed; then all are forgotten, which costs less
 than to order them."""
@@ -300,7 +308,7 @@ class EnumerationSearch:
     constant: tuple[int, ...] = ()
     """Positions of the inputs that stay the same: what depends on them alone costs nothing."""
     seed: int = 0
-    """Of the random point at which values are compared."""
+    """The seed of the random point at which values are compared."""
 
     def root(self) -> StepSequence:
         """The choice of a target."""
@@ -310,6 +318,7 @@ class EnumerationSearch:
         """Every target, or every step that makes a value that is not there."""
         if node.target < 0:
             for number, target in enumerate(self._targets):
+                # A target with an equal value below arrives at once, without a step.
                 yield StepSequence(number, (), target.floor, target.same is not None)
         elif not node.arrived:
             yield from self._further(node)
@@ -339,6 +348,7 @@ class EnumerationSearch:
 
         A target that can save much is not searched to its end before others begin.
         """
+        # Answers, and the choice of a target, cost nothing to expand: they come before all steps.
         if node.target < 0 or node.arrived:
             return -1.0
         target = self._targets[node.target]
@@ -353,6 +363,8 @@ class EnumerationSearch:
             return (-1,)
         waiting = unused(node.steps, len(self._targets[node.target].leaves))
         added = enumerate(self._added(node))
+        # Sorted: the order in which values came about has no say in what follows. Which of them are
+        # unused has one, as these must be used yet.
         names = sorted((value.name, number in waiting) for number, value in added)
         return (node.target, *names)
 
@@ -361,6 +373,8 @@ class EnumerationSearch:
         target = self._targets[node.target]
         values = [*target.leaves, *self._added(node)]
         there = {value.name for value in values}
+        # Many steps lead to one value: the least bound wins, and of equal ones the derivation with
+        # fewer terms.
         best: dict[bytes, tuple[tuple[float, int], StepSequence]] = {}
         for operator_step in target.choices.after(node.steps, values):
             value = self._value(target, values, operator_step)
@@ -408,9 +422,13 @@ class EnumerationSearch:
         none."""
         call = target.choices.calls[step.call]
         operands = tuple(values[number] for number in step.operands)
+        # Operands by identity (`eq=False`): equal values that were derived in different ways are
+        # different terms.
         name = (call, operands, step.pairs, step.axes)
         if name not in self._made:
             if len(self._made) >= _KEPT:
+                # All at once: neighbouring nodes ask for the same values, so that a full memory
+                # fills again with those that matter.
                 self._made.clear()
             self._made[name] = self._computed(call, operands, step)
         return self._made[name]
@@ -437,14 +455,16 @@ class EnumerationSearch:
     def _replaced(self, target: RecomputationTarget, value: ProgramValue) -> Program:
         """The program with the target computed by `value`, whose axes are put into the target's
         order and shape."""
+        # The name says that the values agree up to an order of axes; which one it is matters only
+        # now.
         order = self._prints.order(value.array, value.shape, target.value.array, target.value.shape)
         replacement = reshaped(transposed(value.term, order), sizes(target.term))
         return substituted(self._parts.program, {target.term: replacement})
 
     @cached_property
     def tally(self) -> Counter[str]:
-        """How many steps, in this process, gave a `new` value, a `known` one, a `dear` one or an
-        `undefined` one."""
+        """How many steps, in this process, gave a `new` value, a `known` one, too expensive a one
+        (`dear`) or an `undefined` one."""
         return Counter()
 
     @cached_property

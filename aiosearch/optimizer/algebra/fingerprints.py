@@ -36,7 +36,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...equivalence.abstract_interpretation import FactAlgebra, joint, product_shape, reduced
-from ...equivalence.finite_field import random_elements
+from ...equivalence.finite_field import random_primes
 from ...equivalence.finite_field.array_algebra import Array, Fields, array
 from ...equivalence.finite_field.extension_field import (
     ExponentialSum,
@@ -148,9 +148,7 @@ class Fingerprints:
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
-        self._field = ExtensionField(
-            random_elements.prime(seed, 0), repr(seed).encode(), _MOST_TERMS
-        )
+        self._field = ExtensionField(random_primes.prime(seed, 0), repr(seed).encode(), _MOST_TERMS)
         self.algebra: Any = Fields(self._field)
         """Evaluates operators on arrays of field elements, for `tensor.evaluation`."""
         self._series = Series(self._field)
@@ -180,11 +178,14 @@ class Fingerprints:
         count = prod(shape)
         if count > _MOST_ELEMENTS:
             return None
-        values = random_elements.elements(self._field.prime, count, "input", self._seed, index)
+        # By position and not by name: equal programs whose inputs are called otherwise have equal
+        # values.
+        values = random_primes.elements(self._field.prime, count, "input", self._seed, index)
         return array(values).reshape(shape)
 
     def _value(self, term: Term, operands: list[Array | None]) -> Array | None:
         arrays = [operand for operand in operands if operand is not None]
+        # What is computed from a value that the field does not have has none either.
         if len(arrays) < len(operands) or prod(sizes(term)) > _MOST_ELEMENTS:
             return None
         return self.computed(lambda: step(term, self.algebra, arrays))
@@ -234,7 +235,7 @@ def _digest(*parts: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Of a tensor: how often each input and function takes part, above and below a fraction alike.
+    """How often each input and function takes part in a tensor, above and below a fraction alike.
 
     Example: of `x * y / x` it is x 2, y 1. In a derivation of `x * y` no step may make it, though
     it is equal to y.
@@ -244,7 +245,7 @@ class Amounts:
     of: Counter[str]
 
     def at(self, shape: Sequence[int]) -> Amounts:
-        """The same counts for another shape."""
+        """These counts, for another shape."""
         return Amounts(tuple(shape), self.of)
 
     def within(self, whole: Amounts) -> bool:

@@ -28,7 +28,6 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from ...capture.jax_types import PyTree
 from ...tensor import Term, apply
 from ...tensor.algebra import Algebra
 from ...tensor.operator import find
@@ -97,7 +96,7 @@ class Terms:
         return apply(name, *operands, **parameters)
 
     def shape(self, x: Term) -> tuple[int, ...]:
-        return x.shape  # type: ignore[return-value]
+        return x.shape  # type: ignore[return-value]  # sizes of the program are known
 
 
 @dataclass(frozen=True)
@@ -107,11 +106,11 @@ class Meanings:
     sizes: Mapping[str, int]
     algebra: Algebra[Any]
 
-    def apply(self, name: str, *operands: V, **parameters: Any) -> PyTree:
+    def apply(self, name: str, *operands: Any, **parameters: Any) -> Any:
         return find(name).meaning(self.algebra, *operands, **parameters)
 
     def shape(self, x: Any) -> tuple[int, ...]:
-        return self.algebra.shape(x)  # type: ignore[return-value]
+        return self.algebra.shape(x)  # type: ignore[return-value]  # its sizes are integers
 
 
 def apply_step(
@@ -182,11 +181,14 @@ def _aligned(world: StepDomain[V], step: OperatorStep, x: V, y: V) -> tuple[V, V
     Example: x [m, k] and y [k, n], where axis 1 meets axis 0, become [m, k, 1] and [1, k, n].
     """
     ours, theirs = world.shape(x), world.shape(y)
+    # A scalar meets everything as it is: operators broadcast it.
     if not ours or not theirs:
         return x, y
     meets = dict(step.pairs)
     added = _remaining_axes(len(theirs), meets.values())
     turned = _ordered(world, y, [*(meets[axis] for axis in sorted(meets)), *added])
+    # The second operand is spread over the axes of the first: size one where it has none that
+    # meets.
     repeated = [theirs[meets[axis]] if axis in meets else 1 for axis in range(len(ours))]
     wide = world.apply("reshape", x, shape=(*ours, *(1 for _ in added)))
     return wide, world.apply(
@@ -243,7 +245,7 @@ class KnownValue:
     """What has to be known of a value to go on from it."""
 
     shape: Shape
-    """In named sizes, without axes of size one."""
+    """The shape in named sizes, without axes of size one."""
     amounts: Amounts
     """How often each input and function takes part in it."""
 
@@ -259,6 +261,8 @@ class StepChoices:
     shapes: frozenset[Spelled]
     """Sizes of values with more axes than each operand that may come about: those of the program.
     """
+    # Shapes are few and operands many: how they can meet is worked out once for each pair of
+    # shapes.
     _met: dict[tuple[OperatorCall, tuple[Shape, ...]], list[Meeting]] = field(default_factory=dict)
     """The meetings of a call for operands of these shapes."""
 
@@ -296,6 +300,7 @@ class StepChoices:
         """The steps of one call on these operands, if the result is made of no more than the
         target."""
         chosen = [values[operand] for operand in operands]
+        # The cheapest test comes first, and rejects most: it needs no shape and no array.
         if made_of(call, [operand.amounts for operand in chosen]).within(self.limit):
             shapes = tuple(operand.shape for operand in chosen)
             if (call, shapes) not in self._met:

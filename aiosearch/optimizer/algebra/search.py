@@ -6,9 +6,9 @@ Example: `trace(x @ y)` for f32[512, 512], estimated at 2 · 512³ operations, b
 `diagonal_of_product` the sum of `x * y.T`, which has 512² of them.
 
 `RewriteSearch` applies one rule of `rules` at a time to any term. Rules may be optimistic, and some
-make a program dearer before another makes it cheaper: nodes up to `_DEARER` times the original are
-kept. `EnumerationSearch` needs no rule but only changes one value. `improve` lets each go on from
-the best that the other has found, which reaches programs that neither finds alone.
+make a program more expensive before another makes it cheaper: nodes up to `_COST_LIMIT` times the
+original are kept. `EnumerationSearch` needs no rule but only changes one value. `improve` lets each
+go on from the best that the other has found, which reaches programs that neither finds alone.
 
 Invariant: a node is a whole program in its simplest form (`Tidier`), and its key (`identity`) is
 the program up to the order of commutative operands, so that each is expanded once.
@@ -48,10 +48,10 @@ from .rules import scaling as _scaling
 from .rules.registry import fits, rewritten
 from .rules.simplification import Tidier
 
-_DEARER = 1.6
-"""Programs that are this many times as dear as the original are not expanded."""
-_DEARER_BY_WEIGHTS = 2.2
-"""The same limit where weights may be merged: a product more is on the way to one product less."""
+_COST_LIMIT = 1.6
+"""Programs that are estimated at this many times the original are not expanded."""
+_COST_LIMIT_WITH_WEIGHTS = 2.2
+"""`_COST_LIMIT` where weights may be merged: a product more is on the way to one product less."""
 _MORE_TERMS = 24
 """Programs with more than twice the terms of the original, and this many, are not expanded."""
 
@@ -84,6 +84,8 @@ class RewriteSearch:
     def expand(self, node: RewrittenProgram) -> Iterator[RewrittenProgram]:
         """Every promising program one rule away."""
         program = self._read(node.program)
+        # Several rules may lead to one program; the search knows nodes by `key`, but to make one
+        # costs an estimate.
         seen = {program}
         for name, neighbour in neighbours(program, self._tidier):
             if neighbour not in seen:
@@ -103,6 +105,8 @@ class RewriteSearch:
     def priority(self, node: RewrittenProgram) -> float:
         """The estimated time, a little more for each rule on the way: of programs that are as cheap
         the nearest comes first."""
+        # Two thousandths for each rule: enough to prefer the shorter of two ways, too little to
+        # hide a gain of a percent for long.
         return node.cost * (1 + 0.002 * len(node.trail))
 
     def key(self, node: RewrittenProgram) -> bytes:
@@ -115,7 +119,9 @@ class RewriteSearch:
 
     def _promising(self, program: Program, step: RewrittenProgram) -> bool:
         terms = sum(1 for _ in program.terms())
-        return step.cost <= self._dearest and terms <= 2 * self._terms + _MORE_TERMS
+        # Rules such as `distributed` can be applied for ever: without a limit on terms the search
+        # drowns in long programs that are estimated to be as cheap.
+        return step.cost <= self._cost_limit and terms <= 2 * self._terms + _MORE_TERMS
 
     @cached_property
     def _program(self) -> Program:
@@ -130,8 +136,8 @@ class RewriteSearch:
         return worth(self._cost, self.constant)
 
     @cached_property
-    def _dearest(self) -> float:
-        return (_DEARER_BY_WEIGHTS if self.constant else _DEARER) * self._cost
+    def _cost_limit(self) -> float:
+        return (_COST_LIMIT_WITH_WEIGHTS if self.constant else _COST_LIMIT) * self._cost
 
     @cached_property
     def _terms(self) -> int:
@@ -167,6 +173,8 @@ def neighbours(program: Program, tidier: Tidier) -> Iterator[tuple[str, Program]
         for name, equal in rewritten(term):
             places.setdefault(name, {}).setdefault(term, equal)
             single.append((name, {term: equal}))
+    # The first rewrite of a rule at each term: all combinations would be as many as the product of
+    # their numbers.
     several = [(name, changes) for name, changes in places.items() if len(changes) > 1]
     # All places at once come first: they are the larger step, and the search may end at any time.
     for name, changes in [*several, *single]:
@@ -174,6 +182,7 @@ def neighbours(program: Program, tidier: Tidier) -> Iterator[tuple[str, Program]
             changed = tidier.program(substituted(program, changes))
         except ShapeError:
             continue
+        # A simplification may lose a type that literals have lent.
         if all(map(fits, changed.outputs, program.outputs)):
             yield name, changed
 
@@ -186,6 +195,8 @@ def identity(program: Program) -> bytes:
         if term.operator.commutative:
             operands.sort()
         text = repr((term.operator.name, term.parameters)).encode()
+        # Digests and not Python's hashes, which differ in each process: keys are compared across
+        # processes.
         names[term] = hashlib.blake2b(b"".join([text, *operands]), digest_size=16).digest()
     whole = b"".join(names[output] for output in program.outputs)
     return hashlib.blake2b(whole, digest_size=16).digest()
@@ -267,6 +278,7 @@ class _Answers:
         left, before = self._until - time.monotonic(), self.best
         if left <= 0:
             return False
+        # In this process: starting workers would take a good part of the time.
         limits = Limits(seconds=left * share, nodes=self._nodes)
         result = solve(problem, order=order, workers=0, limits=limits, cache=None)
         for solution in result.solutions:
@@ -285,6 +297,8 @@ class _Answers:
         order of their cost."""
         best = sorted(self._found.values(), key=_order)
         safe = [step for step in best if CANCELLING.isdisjoint(step.trail)]
+        # Half of the programs shall lose no digits: if the fast ones are refused for their errors,
+        # others are there to be timed.
         turns = [step for pair in zip_longest(best, safe) for step in pair if step is not None]
         chosen = list(dict.fromkeys(turns))[:most]
         return [from_json(step.program) for step in sorted(chosen, key=_order)]

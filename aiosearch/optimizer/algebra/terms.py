@@ -25,7 +25,7 @@ def named(term: Term, *names: str) -> bool:
 def sizes(term: Term) -> tuple[int, ...]:
     """The shape of a term whose sizes are all known, as integers."""
     assert all(isinstance(size, int) for size in term.shape)
-    return term.shape  # type: ignore[return-value]
+    return term.shape  # type: ignore[return-value]  # asserted above
 
 
 def value(term: Term) -> Fraction | None:
@@ -111,6 +111,8 @@ def settled(program: Program, constant: Collection[int]) -> frozenset[Term]:
     """The inputs at the positions `constant`, and all terms that are computed from them and from
     literals alone."""
     inputs = {program.inputs[at] for at in constant}
+    # Literals are kept apart: alone they settle nothing, beside a settled term they do not unsettle
+    # it.
     dependent: set[Term] = set(inputs)
     numbers: set[Term] = set()
     for term in program.terms():

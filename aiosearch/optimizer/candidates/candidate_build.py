@@ -1,4 +1,8 @@
-"""What is compiled of a candidate for a race, and its prepacked inputs."""
+"""What is compiled of a candidate for a race, and its prepacked inputs.
+
+`candidate` is what an executor times; `packer` is what has to run before, for a candidate that
+makes something of constant inputs; `PrepackedInputs` has the results for drawn inputs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from anyio import to_thread
 
 from ...capture.jax_types import Leaf
 from ...measure import ArrayType, Candidate, Compiled, Draw, Executor, Failure
-from ...measure.draws import draw
+from ...measure.random_inputs import draw
 from ...tensor import Program
 from ..array_types import array_types
 from ..jax_settings import JaxSettings
@@ -18,7 +22,7 @@ from .generation import CandidateSource
 
 
 def candidate(program: Program, contender: CandidateSource, settings: JaxSettings) -> Candidate:
-    """What is timed of it; what it makes beforehand are inputs that lie ready."""
+    """What is timed of a contender; what it makes beforehand are further inputs."""
     types, before = array_types(program), contender.beforehand
     if before is not None:
         unpacked = [array_type for at, array_type in enumerate(types) if at not in before.positions]
@@ -28,14 +32,14 @@ def candidate(program: Program, contender: CandidateSource, settings: JaxSetting
 
 @dataclass(frozen=True)
 class Packer:
-    """Makes a contender's inputs from the program's."""
+    """Makes a contender's inputs from the program's, on the device."""
 
     executor: Executor
     positions: tuple[int, ...]
     compiled: Compiled
 
     async def packed(self, inputs: Sequence[Leaf]) -> list[Leaf] | Failure:
-        """The others of these inputs, then what is made of the constant ones."""
+        """The inputs that are not packed, then what is made of those that are."""
         constants = [inputs[at] for at in self.positions]
         packed = await self.executor.run(self.compiled, constants)
         if isinstance(packed, Failure):
@@ -47,7 +51,7 @@ class Packer:
 async def packer(
     executor: Executor, program: Program, contender: CandidateSource, settings: JaxSettings
 ) -> Packer | Failure | None:
-    """What has to run before a contender does; nothing for most."""
+    """What has to run before a contender does; `None` for most."""
     before = contender.beforehand
     if before is None:
         return None
@@ -65,7 +69,7 @@ async def packer(
 class PrepackedInputs:
     """What contenders make beforehand of drawn inputs, where it cannot be drawn itself.
 
-    The same for all that make it in the same way.
+    The same arrays serve all contenders that make them in the same way.
     """
 
     def __init__(
@@ -78,9 +82,11 @@ class PrepackedInputs:
     async def of(
         self, contender: CandidateSource, draws: Mapping[int, Draw]
     ) -> dict[int, Leaf] | Failure:
-        """By their places among what it takes; nothing where that is of the types of its inputs.
+        """What a contender makes, by its positions among what it takes; nothing where random
+        numbers do as well.
 
-        What is watched has to be finite: it is made of inputs for which the original is.
+        Layouts of the inputs' own types can be drawn; a code of them cannot. What is watched has to
+        be finite, so it is made of inputs for which the original is.
         """
         before = contender.beforehand
         if before is None:
@@ -88,12 +94,14 @@ class PrepackedInputs:
         dtypes = {self._types[at].dtype for at in before.positions}
         if {array_type.dtype for array_type in before.types} <= dtypes and not contender.watched:
             return {}
+        # By its text: names of candidates differ where the way to pack is equal.
         how = _text_of(contender.source, before.function)
         if how not in self._made:
             packed = await self._make(contender, before.positions, draws)
             if isinstance(packed, Failure):
                 return packed
             self._made[how] = packed
+        # Packed arrays stand behind all inputs that are not packed.
         first = len(self._types) - len(before.positions)
         return dict(enumerate(self._made[how], first))
 
@@ -112,6 +120,7 @@ class PrepackedInputs:
 
 
 def _text_of(source: str, function: str) -> str:
+    """The text of a function of a source, whatever is around it."""
     definitions = (
         definition
         for definition in ast.parse(source).body
@@ -125,7 +134,7 @@ def _text_of(source: str, function: str) -> str:
 def _under(
     settings: JaxSettings, name: str, source: str, function: str, types: tuple[ArrayType, ...]
 ) -> Candidate:
-    """A candidate that is compiled as it will be where it is called."""
+    """A candidate that is compiled under the settings of the place where it will be called."""
     return Candidate(
         name,
         source,
@@ -138,4 +147,5 @@ def _under(
 
 
 def _wide(types: Sequence[ArrayType]) -> bool:
+    """Whether 64-bit types occur, which jax has to be allowed."""
     return any(array_type.dtype in ("float64", "int64") for array_type in types)

@@ -1,5 +1,13 @@
-"""CPU kernel candidates: the schedules of a program as machine code, each beside the source that
-calls it."""
+"""CPU kernel candidates: the schedules of a program as machine code, each with the source that
+calls it.
+
+Example: for `rms_norm` of f32[16, 4096] with a constant W, `CpuKernels(program, host(), 2,
+(1,)).first(8)` are at most eight `SchedulePoint`s with the best prediction, and `source` of one is
+a module with a function `rms_norm_packed`, which loads machine code from its own text.
+
+The program is lowered twice, with its kernels fused and apart, and the spaces of both are searched.
+docs/why/kernels.md goes through all steps.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +16,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ...codegen.cpu.cost.kernel_cost import KERNEL_START_SECONDS
-from ...codegen.cpu.description import describe_schedule
-from ...codegen.cpu.emit.kernel import expand_copies, print_module
-from ...codegen.cpu.packing import PackedLayout
-from ...codegen.cpu.register_layout import RegisterRequest
-from ...codegen.cpu.schedule import Schedule
-from ...codegen.cpu.space.choices import dissimilar_schedules, space
+from ...codegen.cpu import (
+    KERNEL_START_SECONDS,
+    PackedLayout,
+    RegisterRequest,
+    Schedule,
+    describe_schedule,
+    dissimilar_schedules,
+    expand_copies,
+    print_module,
+    schedule_space,
+)
 from ...codegen.ir import Module
 from ...codegen.lower.lowering import lower
-from ...codegen.native.embedded_source import ProgramOrigin, encode_program
-from ...codegen.native.kernel_program import KernelProgram
-from ...codegen.native.machine import CpuMachine
+from ...codegen.native import CpuMachine, KernelProgram, ProgramOrigin, encode_program
 from ...codegen.passes.kernel_fusion import fuse_kernels
 from ...codegen.schedule.plans import ModulePlan, ModulePlans
 from ...measure import ArrayType
@@ -32,7 +42,8 @@ from .schedule_point import KernelSource, PlannedModules, SchedulePoint
 
 
 class CpuKernels:
-    """All ways to run one program; raises TensorError where it cannot be lowered."""
+    """All ways to run one program on a processor; raises `TensorError` where it cannot
+    be lowered."""
 
     def __init__(
         self, program: Program, machine: CpuMachine, threads: int, constant: Sequence[int] = ()
@@ -41,28 +52,32 @@ class CpuKernels:
         function, self._parameters = names(program)
         plain = replace(lower(program), name=function)
         constants = [plain.inputs[at].name for at in constant]
+        # A `dict`, as fusion may change nothing: then there is one module, and no schedule is timed
+        # twice.
         modules = dict.fromkeys([fuse_kernels(plain), plain])
         plans = [_plans(module, machine, threads, constants) for module in modules]
         self._planned = PlannedModules(plans, dissimilar_schedules)
         self._writers: dict[tuple[object, ...], _KernelSourceWriter] = {}
 
     def first(self, most: int) -> list[SchedulePoint]:
-        """At most so many, best predicted first, and the first of each module at any rate."""
+        """At most `most` points, best predicted first, and the first of each module at any rate."""
         by_program: dict[KernelProgram, SchedulePoint] = {}
         for point in self._planned.first(most):
+            # Different choices may print the same machine code, which is timed once.
             by_program.setdefault(self._writer(point).native, point)
         return list(by_program.values())
 
-    def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
-        """The ways that differ in one choice."""
-        return self._planned.beside(place)
+    def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
+        """The points that differ from `place` in one choice."""
+        return self._planned.neighbours(place)
 
     def source(self, place: SchedulePoint) -> KernelSource:
-        """What runs it; raises IllegalPointError where there is no such place."""
+        """What runs a point; raises `IllegalPointError` where there is no such point."""
         return self._writer(place).source()
 
     def _writer(self, place: SchedulePoint) -> _KernelSourceWriter:
-        """The same for the same place, which prints once, whatever form it is said to be of."""
+        """The writer of a point, which prints once, whatever form the point is said to be of."""
+        # Without the form: equal modules of two forms print the same text.
         key = place.module, place.points
         if key not in self._writers:
             plan = self._planned.plan(place)
@@ -75,7 +90,8 @@ class CpuKernels:
 def kernel_sources(
     program: Program, machine: CpuMachine, threads: int, most: int, constant: Sequence[int] = ()
 ) -> list[KernelSource]:
-    """At most so many, best predicted first; raises TensorError where it cannot be lowered."""
+    """At most `most` sources, best predicted first; raises `TensorError` where the program cannot
+    be lowered."""
     ways = CpuKernels(program, machine, threads, constant)
     return [ways.source(point) for point in ways.first(most)]
 
@@ -84,12 +100,12 @@ def _plans(
     module: Module, machine: CpuMachine, threads: int, constant: Sequence[str]
 ) -> ModulePlans[Schedule]:
     packable = _packable(module, constant)
-    spaces = [space(kernel, machine, threads, packable) for kernel in module.kernels]
+    spaces = [schedule_space(kernel, machine, threads, packable) for kernel in module.kernels]
     return ModulePlans(module, spaces, KERNEL_START_SECONDS)
 
 
 def _packable(module: Module, constant: Sequence[str]) -> list[str]:
-    """Those that only one kernel reads, which may have them as it likes."""
+    """Constant inputs that only one kernel reads, which may have them in its own layout."""
     uses = Counter(array.name for kernel in module.kernels for array in kernel.inputs)
     uses.update(array.name for array in module.outputs)  # which a kernel copies
     return [name for name in constant if uses[name] == 1]
@@ -97,7 +113,7 @@ def _packable(module: Module, constant: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class _KernelSourceWriter:
-    """One module by one set of schedules."""
+    """Writes one module by one set of schedules."""
 
     program: Program
     plan: ModulePlan[Schedule]
@@ -120,12 +136,13 @@ class _KernelSourceWriter:
             for packed_type in (layout.packed_input(inputs[at]) for at, layout in layouts.items())
         )
         text = module_of(f"{self._pack(layouts)}\n\n{run}")
+        # Names that `Answer.renamed` gives too, so that an answer can be called after any function.
         function, pack = f"{self.function}_packed", f"{self.function}_pack"
         seconds = self.plan.seconds
         return KernelSource(self._how(), seconds, text, function, tuple(layouts), pack, types)
 
     def _layouts(self) -> dict[int, PackedLayout]:
-        """By the places of the inputs."""
+        """The layouts of packed inputs, by their positions."""
         by_name = {
             name: layout
             for schedule in self.plan.schedules.values()
@@ -174,7 +191,8 @@ class _KernelSourceWriter:
 
 
 def _short(schedule: Schedule) -> str:
-    """The tiles, rows and vectors in registers, and what is packed, as short as can be."""
+    """The tiles, rows and vectors in registers, and what is packed, as short as can be: `[m 16, k
+    256, 4x2, W packed]`."""
     parts = [f"{name} {size}" for name, size in schedule.tiles.items()]
     if schedule.registers.rows:
         unit = " by matrix unit" if schedule.registers.matrix else ""
@@ -205,13 +223,18 @@ def _short(schedule: Schedule) -> str:
 
 
 def _packing(name: str, layout: PackedLayout, sizes: tuple[int, ...]) -> str:
-    """A call's text that lays an input out: batch, panels, rows, width, and pairs of rows last."""
+    """The text of an expression that packs an input: batch, panels, rows, width, and pairs of rows
+    last.
+
+    Example: W f32[4096, 6144] in panels of 32 is `W.reshape((4096, 192, 32)).transpose((1, 0, 2))`.
+    """
     batch = [axis for axis in range(len(sizes)) if axis not in (layout.row, layout.column)]
     rows, columns = sizes[layout.row], sizes[layout.column]
     panels, odd = -(-columns // layout.width), rows % 2 if layout.pairs else 0
     text = name
     if [*batch, layout.row, layout.column] != list(range(len(sizes))):
         text = f"jnp.transpose({text}, {(*batch, layout.row, layout.column)})"
+    # Panels are full and rows come in pairs: zeros fill up, which add nothing to a sum of products.
     if odd or panels * layout.width > columns:
         ends = [(0, 0)] * len(batch) + [(0, odd), (0, panels * layout.width - columns)]
         text = f"jnp.pad({text}, {tuple(ends)})"

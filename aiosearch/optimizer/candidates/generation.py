@@ -1,4 +1,16 @@
-"""Generation of candidates: from a program to the sources that are worth a race."""
+"""Generation of candidates: from a program to the sources that are worth a race.
+
+The way of a program through `CandidateGenerator.contest`:
+
+    improve          equal programs that should be faster, by `algebra`
+    composed         what fused kernels compute, as plain operators, by the superoptimizer
+    verify           each of them once: what is not accepted is refused with its reason
+    spellings        each accepted program in several texts
+    packings         each again, with what constant inputs allow to make beforehand
+    kernels          the best few as machine code
+
+A form is a rewritten program; form 0 is the original.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +21,13 @@ from itertools import chain
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...codegen.native.errors import NativeError
-from ...codegen.native.machine import host
-from ...codegen.pallas.errors import CannotPrint
+from ...codegen.native import NativeError, host
+from ...codegen.pallas import CannotPrint
 from ...codegen.schedule.plans import best_plans
 from ...devices import default_device, device
 from ...equivalence import verify
 from ...measure import ArrayType
-from ...superoptimizer.compose.composer import Composer
+from ...superoptimizer import Composer
 from ...tensor import Program
 from ...tensor.analysis.integer_overflow import may_overflow
 from ...tensor.files import from_json, to_json
@@ -31,24 +42,26 @@ from .spellings import Spelling, spellings
 from .weight_packing import PackedProgram, merge_weights, packings
 
 REWRITES_AS_KERNELS = 3
-"""So many of the programs that rules make are run as kernels."""
+"""How many of the programs that rules make are run as kernels."""
 COMPOSED_PROGRAMS = 2
-"""Programs that the superoptimizer may add to those of the algebra."""
+"""How many programs the superoptimizer may add to those of the algebra."""
 
 
 class CandidateQuestion(Struct, frozen=True):
-    """What is asked of the process that rewrites."""
+    """What is asked of the process that generates candidates."""
 
     program: bytes
+    """As JSON."""
     budget: Budget
     seed: int
     strict: bool
     constant: tuple[int, ...] = ()
-    """The inputs that stay the same from call to call."""
+    """Positions of the inputs that stay the same from call to call."""
     threads: int = 0
-    """Of a processor for which kernels are to be made; 0 for none."""
+    """Threads of the processor for which kernels are to be made; 0 for no kernels."""
     gpu: str = ""
-    """The device for which kernels are to be made, if it is one that is described."""
+    """The device for which kernels are to be made, by the name that `devices` has for it; empty for
+    none."""
 
 
 class Prepacking(Struct, frozen=True):
@@ -56,28 +69,28 @@ class Prepacking(Struct, frozen=True):
 
     positions: tuple[int, ...]
     function: str
-    """Makes it of those inputs, as a tuple."""
+    """Makes it of the inputs at `positions`, as a tuple."""
     types: tuple[ArrayType, ...]
-    """Of the arrays in the tuple."""
+    """The types of the arrays in the tuple."""
 
 
 class CandidateSource(Struct, frozen=True):
-    """One way to write a program down."""
+    """One way to write a program down: a contender of the race."""
 
     how: str
-    """What was done to the original, in words."""
+    """What was done to the original, in words: `rewritten 2; accumulate 0`."""
     form: int
-    """Which rewritten program it is; 0 is the original."""
+    """The number of the rewritten program; 0 is the original."""
     program: bytes
     source: str
     function: str
     verdict: tuple[str, ...]
-    """What is known of the program and how; of the original, nothing need be."""
+    """What is known of the program and how, a line each; empty for the original."""
     beforehand: Prepacking | None = None
     place: SchedulePoint | None = None
-    """Where it lies among all ways to run it as kernels of ours; nothing where it is JAX."""
+    """The point of the schedule space, where it is kernels of ours; `None` where it is JAX."""
     watched: bool = False
-    """Whether it computes the original where what it gives is not finite."""
+    """Whether it computes the original where its result is not finite (`guard_candidate`)."""
 
     @property
     def kernels(self) -> bool:
@@ -108,7 +121,10 @@ class CandidateGenerator:
         forms, question = self._forms, self._question
         rewrites = forms.accepted(chain(forms.improved(), forms.composed()))
         ways = [list(_ways(form)) for form in rewrites]
+        # The original in its plain spelling is the first of the first list, and so of the race.
         chosen = _by_turns(ways, question.budget.contenders)
+        # A weight that stays the same allows rewrites that pay only then, such as products of
+        # weights.
         if question.constant:
             rewrites = forms.accepted(forms.improved(question.constant))
             rewrites = [*rewrites, *forms.accepted(forms.prepared(rewrites))[1:]]
@@ -121,18 +137,18 @@ class CandidateGenerator:
                 self._tell(describe_missing_kernels(error))
         return CandidateSet(tuple(chosen), tuple(forms.refused))
 
-    def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
-        """The kernels that differ in one choice from some that were given."""
+    def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
+        """The points that differ in one choice from one that was given."""
         _, kernels = self._forms.lowered[place.form]
-        return [replace(neighbour, form=place.form) for neighbour in kernels.beside(place)]
+        return [replace(neighbour, form=place.form) for neighbour in kernels.neighbours(place)]
 
     def contender(self, place: SchedulePoint) -> CandidateSource:
-        """A contender of these kernels; raises AiosearchError where there are none."""
+        """A source with these kernels; raises `AiosearchError` where there is none."""
         return self._forms.contender(place)
 
 
 def generate_candidates(question: CandidateQuestion, tell: Callable[[str], None]) -> CandidateSet:
-    """What can be tried, for whoever wants nothing further."""
+    """What can be tried, for a caller that asks nothing further."""
     return CandidateGenerator(question, tell).contest()
 
 
@@ -162,7 +178,8 @@ class _VerifiedRewrites:
         self._wraps = may_overflow(self._original)
         self.refused: list[str] = []
         self.lowered: list[tuple[_VerifiedRewrite, KernelSpace]] = []
-        """The forms that can be run as kernels, with all ways to do it."""
+        """The forms that can be run as kernels, with all ways to do it; a `SchedulePoint.form` is
+        an index of it."""
 
     def improved(self, constant: tuple[int, ...] = ()) -> Iterator[Program]:
         budget = self._question.budget
@@ -183,9 +200,9 @@ class _VerifiedRewrites:
         return Composer(default_device(), self._question.budget.search_seconds / 2)
 
     def kernels(self, forms: Sequence[_VerifiedRewrite]) -> list[CandidateSource]:
-        """The best of these, and what the superoptimizer fuses of the original, as machine code.
+        """The best kernels of these forms, and of what the superoptimizer fuses of the original.
 
-        Those that should be fastest are chosen, one of each form among them; and of what forms have
+        Those that should be fastest are chosen, one of each form among them; of what forms have
         alike, one alone, as long as there is anything else.
         """
         most = self._question.budget.kernels
@@ -218,10 +235,10 @@ class _VerifiedRewrites:
             yield from merge_weights(form.program, self._question.constant)
 
     def accepted(self, programs: Iterable[Program]) -> list[_VerifiedRewrite]:
-        """The original first, then those of these that are verified.
+        """The original first, then those of `programs` that are verified.
 
-        None that computes with whole numbers, nor of an original that does: what is verified is
-        only so where they find room.
+        None that computes with integers, nor of an original that does: the verdict is about
+        integers that do not overflow.
         """
         rewritten = (
             () if self._wraps else (program for program in programs if not may_overflow(program))
@@ -237,12 +254,18 @@ class _VerifiedRewrites:
     def _judged(self, program: Program) -> _VerifiedRewrite | None:
         asked = self._question
         verdict = verify(
-            self._original, program, seed=asked.seed, strict=asked.strict, floats=False
+            # Without floats: those are compared on the device, and only for what wins a race.
+            self._original,
+            program,
+            seed=asked.seed,
+            strict=asked.strict,
+            floats=False,
         )
         if not verdict.status.accepted:
             self.refused.append(f"{verdict.status}: {verdict.reason}")
             self._tell(f"a rewrite is left out: {self.refused[-1]}")
             return None
+        # Numbers are for people, in order of acceptance; what was refused has none.
         number = sum(form is not None for form in self._known.values())
         rewrite = _VerifiedRewrite(program, number, tuple(verdict.summary()))
         self._tell(f"{rewrite.how}: {rewrite.verdict[0]}")
@@ -250,10 +273,11 @@ class _VerifiedRewrites:
 
 
 def varied(ways: Sequence[Sequence[SchedulePoint]], most: int) -> list[SchedulePoint]:
-    """The first of each form, then the best others, those last that another form has as well.
+    """The first point of each form, then the best others, last those that another form has as well.
 
-    What is chosen alike in modules that should take as long is taken to be alike.
+    Choices that are equal in modules that should take as long are taken to be the same kernels.
     """
+    # One of each form at any rate, so that none is left out by a prediction alone.
     firsts = [points[0] for points in ways if points]
     first_forms: dict[tuple[object, ...], int] = {}
     new: list[SchedulePoint] = []
@@ -323,7 +347,10 @@ def _describe_unproven(how: str, spelling: Spelling) -> str:
 
 
 def _by_turns(ways: list[list[CandidateSource]], most: int) -> list[CandidateSource]:
-    """The first of each, then the second of each, as far as there is room; sources once."""
+    """The first of each list, then the second of each, as far as there is room; each source once.
+
+    So a form with many spellings does not keep others out.
+    """
     chosen: dict[str, CandidateSource] = {}
     for turn in range(max(map(len, ways), default=0)):
         for way in ways:

@@ -1,4 +1,9 @@
-"""The process that generates candidates, so that the host's event loop does not wait for it."""
+"""The process that generates candidates, so that the host's event loop does not wait for it.
+
+`GenerationProcess` asks it one thing after the other: a `GenerateRequest` first, then what lies
+near a kernel and for sources. Rewriting in a process of its own can also be ended at any time,
+whatever a rule meets.
+"""
 
 from __future__ import annotations
 
@@ -24,34 +29,38 @@ from .schedule_point import SchedulePoint
 
 
 class GenerationProgress(Struct, frozen=True, tag=True):
-    """How it is going."""
+    """Text for `tell`, while an answer is on its way."""
 
     text: str
 
 
 class GenerateRequest(Struct, frozen=True, tag=True):
-    """Begins: what can be tried?"""
+    """Asks what can be tried; the first request of a process."""
 
     question: CandidateQuestion
 
 
 class NeighboursRequest(Struct, frozen=True, tag=True):
-    """What else lies near a place?"""
+    """Asks for the kernels that differ from a point in one choice."""
 
     place: SchedulePoint
 
 
 class SourceRequest(Struct, frozen=True, tag=True):
-    """What runs it?"""
+    """Asks for the source of a point."""
 
     place: SchedulePoint
 
 
 class NeighboursReply(Struct, frozen=True, tag=True):
+    """The neighbours of a point."""
+
     places: tuple[SchedulePoint, ...]
 
 
 class SourceReply(Struct, frozen=True, tag=True):
+    """The source of a point."""
+
     contender: CandidateSource
 
 
@@ -66,9 +75,9 @@ _decode_message: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Mess
 
 
 class GenerationProcess:
-    """The process, from outside: asked one thing after the other, the contest first.
+    """The process, from outside: asked one thing after the other, `contest` first.
 
-    Every method raises OptimizeError where there is no answer. A process that dies has one
+    Every method raises `OptimizeError` where there is no answer. A process that dies has one
     successor, and after that there are no answers.
     """
 
@@ -85,27 +94,31 @@ class GenerationProcess:
         self._contest = contest
         return reply
 
-    async def beside(self, place: SchedulePoint) -> tuple[SchedulePoint, ...]:
-        """The kernels that differ in one choice from others."""
+    async def neighbours(self, place: SchedulePoint) -> tuple[SchedulePoint, ...]:
+        """The points that differ in one choice from `place`."""
         reply = await self._asked(NeighboursRequest(place))
         assert isinstance(reply, NeighboursReply)
         return reply.places
 
     async def contender(self, place: SchedulePoint) -> CandidateSource:
-        """A contender of these kernels."""
+        """A source with these kernels."""
         reply = await self._asked(SourceRequest(place))
         assert isinstance(reply, SourceReply)
         return reply.contender
 
     async def _asked(self, request: Request) -> Message:
+        """The reply to a request; once, of a successor where the process has died."""
         try:
             return await self._said(request, self._tell)
         except WorkerGone:
             if self._succeeded:
                 raise
+            # One successor: what has killed two processes would kill a third.
             self._succeeded = True
             await self._process.begin()
             if self._contest is not None:
+                # The successor knows nothing: it generates the same candidates again, in silence,
+                # to know the kernels.
                 await self._said(self._contest, lambda text: None)
             return await self._said(request, self._tell)
 
@@ -129,7 +142,8 @@ async def generation_process(tell: Tell) -> AsyncIterator[GenerationProcess]:
 
 
 async def generate_in_process(question: CandidateQuestion, tell: Tell) -> CandidateSet:
-    """What `contest` gives, from a process that is gone afterwards; raises OptimizeError."""
+    """What `GenerationProcess.contest` gives, from a process that is gone afterwards; raises
+    `OptimizeError`."""
     async with generation_process(tell) as process:
         return await process.contest(question)
 
@@ -152,10 +166,12 @@ def _reply(request: Request, generators: list[CandidateGenerator], tell: Tell) -
     try:
         match request:
             case GenerateRequest(question):
+                # The last question is remembered, with all its kernels: later requests are about
+                # these.
                 generators[:] = [CandidateGenerator(question, tell)]
                 return generators[0].contest()
             case NeighboursRequest(place):
-                return NeighboursReply(tuple(generators[0].beside(place)))
+                return NeighboursReply(tuple(generators[0].neighbours(place)))
             case SourceRequest(place):
                 return SourceReply(generators[0].contender(place))
     except Exception as error:  # a rule may meet what nobody has thought of

@@ -1,5 +1,9 @@
-"""GPU kernel candidates: the schedules of a program as Pallas kernels, each as a source that
-stands alone."""
+"""GPU kernel candidates: the schedules of a program as Pallas kernels, each as a source that stands
+alone.
+
+A schedule is a tiling for each kernel, and where a reduction is long and rows are few, its
+partition (`Parted`): several blocks reduce parts of it, and one more kernel puts these together.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,13 @@ from .jax_source import names
 from .schedule_point import KernelSource, SchedulePoint, point_of
 
 _TRIED = 4
-"""Plans of a module that are printed until one can be."""
+"""Plans of a module that are printed until one can be: else nothing of it is offered."""
 
 
 class GpuKernels:
-    """All ways to run one program, with folds in parts where that may be faster.
+    """All ways to run one program, with reductions in parts where that may be faster.
 
-    Raises TensorError where it cannot be lowered. What cannot be printed is left out, and `tell`
+    Raises `TensorError` where it cannot be lowered. What cannot be printed is left out, and `tell`
     hears why.
     """
 
@@ -33,7 +37,9 @@ class GpuKernels:
     ) -> None:
         function, _ = names(program)
         plain = replace(lower(program), name=function)
+        # Each reason once, in order: many tilings fail for one.
         reasons: dict[str, None] = {}
+        # A `dict`, as fusion may change nothing.
         modules = dict.fromkeys([fuse_kernels(plain), plain])
         self._parted = [
             parted for module in modules if (parted := _parted(module, device, reasons)) is not None
@@ -48,7 +54,7 @@ class GpuKernels:
             tell(describe_missing_kernels(reason))
 
     def first(self, most: int) -> list[SchedulePoint]:
-        """At most so many, best predicted first, and the first of each module at any rate."""
+        """At most `most` points, best predicted first, and the first of each module at any rate."""
         ways = [
             [
                 point_of(at, plan, parting)
@@ -58,8 +64,8 @@ class GpuKernels:
         ]
         return best_plans(ways, most)
 
-    def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
-        """The ways that differ in one choice: in a tiling, or in the parts of a kernel's folds."""
+    def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
+        """The points that differ in one choice: in a tiling, or in how a reduction is parted."""
         at, parting = place.module, place.parting
         parted = self._parted[at]
         near = parted.tilings(parting).beside(place.points)
@@ -72,14 +78,15 @@ class GpuKernels:
         ]
 
     def source(self, place: SchedulePoint) -> KernelSource:
-        """What runs it; raises IllegalPointError where there is no such place, or CannotPrint."""
+        """What runs a point; raises `IllegalPointError` where there is none, or `CannotPrint`."""
         plan = self._parted[place.module].tilings(place.parting).at(place.points)
         text = write(plan.module, plan.schedules)
         return KernelSource(_how(plan), plan.seconds, text, name_of(plan.module))
 
 
 def gpu_kernel_sources(program: Program, device: Device, most: int) -> list[KernelSource]:
-    """At most so many, best predicted first; raises TensorError where it cannot be lowered."""
+    """At most `most` sources, best predicted first; raises `TensorError` where the program cannot
+    be lowered."""
     kernels = GpuKernels(program, device)
     sources = []
     for point in kernels.first(most):
@@ -89,12 +96,12 @@ def gpu_kernel_sources(program: Program, device: Device, most: int) -> list[Kern
 
 
 def describe_missing_kernels(reason: object) -> str:
-    """How it is told that there are fewer kernels than there could be."""
+    """How a user reads that there are fewer kernels than there could be."""
     return f"kernels are left out: {reason}"
 
 
 def _parted(module: Module, device: Device, reasons: dict[str, None]) -> Parted | None:
-    """All ways to run a module; where there are none, why not."""
+    """All ways to run a module; `None` where there are none, and why is added to `reasons`."""
     try:
         return Parted(module, device)
     except CannotPrint as error:
@@ -103,7 +110,7 @@ def _parted(module: Module, device: Device, reasons: dict[str, None]) -> Parted 
 
 
 def _is_printed(plans: ModulePlans[Tiling], reasons: dict[str, None]) -> bool:
-    """Whether one of the first plans can be; of others, why not."""
+    """Whether one of the first plans can be printed; of others, why is added to `reasons`."""
     refusals = _refusals(plans)
     reasons.update(dict.fromkeys(refusals))
     return not refusals

@@ -1,7 +1,8 @@
 """The `jnp` and `lax` expression of each tensor operator, and the precedence that decides on
 parentheses.
 
-Expressions of a source, and what is written in them.
+Example: `add(x, mul(y, z))` is `x + y * z`, and `mul(add(x, y), z)` is `(x + y) * z`. Two literals
+have no operator between them, as Python would compute it in float64: they are `jnp.add(1.0, 2.0)`.
 """
 
 from __future__ import annotations
@@ -19,35 +20,37 @@ from ...tensor.types import JAX_NAMES
 
 
 class Precedence(IntEnum):
-    """How tightly an expression holds together."""
+    """How tightly an expression binds, as in Python's grammar."""
 
     COMPARISON = 1
     SUM = 2
     PRODUCT = 3
     MATRICES = 4
-    """Python reads `@` as it does `*`, from the left: right operands of both have brackets."""
+    """Python reads `@` like `*`, from the left: right operands of both have parentheses."""
     SIGN = 5
     ATOM = 6
 
 
 @dataclass(frozen=True, slots=True)
 class SourceExpression:
-    """An expression."""
+    """The text of an expression, and how tightly it binds."""
 
     text: str
     binds: Precedence = Precedence.ATOM
 
     def at(self, binds: Precedence) -> str:
-        """The text for a place that takes what binds at least so tightly."""
+        """The text for a place that takes what binds at least as tightly as `binds`."""
         return self.text if self.binds >= binds else f"({self.text})"
 
     @property
     def atom(self) -> str:
+        """The text for a place before a dot or an index."""
         return self.at(Precedence.ATOM)
 
 
 def number(value: float, whole: bool) -> SourceExpression:
-    """A literal; written with a point unless it is whole and may be written so."""
+    """A literal; written with a point unless it is an integer and may be written as
+    one (`whole`)."""
     numeric = float(value)
     if math.isinf(numeric):
         return (
@@ -64,19 +67,22 @@ def number(value: float, whole: bool) -> SourceExpression:
 
 
 def call(function: str, *arguments: str) -> SourceExpression:
+    """The expression of a function call."""
     return SourceExpression(f"{function}({', '.join(arguments)})")
 
 
 def listed(sizes: Sequence[object]) -> str:
+    """Sizes with commas between them."""
     return ", ".join(map(str, sizes))
 
 
 def sized(sizes: Sequence[object]) -> str:
+    """Sizes as a tuple: `(4,)` of one."""
     return f"({listed(sizes)}{',' if len(sizes) == 1 else ''})"
 
 
 def axis_text(axes: Sequence[int], rank: int) -> str:
-    """Axes as people count them: the last ones from the end."""
+    """Axes as people count them: the last one of several is -1."""
     if len(axes) == 1:
         (axis,) = axes
         return str(axis - rank if axis == rank - 1 else axis)
@@ -87,7 +93,7 @@ def axis_text(axes: Sequence[int], rank: int) -> str:
 
 
 OperatorExpression: TypeAlias = Callable[..., SourceExpression]
-"""Given a term and its operands, the expression."""
+"""Takes a term and the expressions of its operands, and gives the term's."""
 
 _CALLS = {
     "abs": "jnp.abs",
@@ -125,7 +131,7 @@ _INFIX = {
 
 
 def operator_expression(term: Term, operands: Sequence[SourceExpression]) -> SourceExpression:
-    """The expression for a term, given those for its operands."""
+    """The expression of a term, from those of its operands."""
     name = term.operator.name
     if name in _INFIX:
         return _infix(term, operands)
@@ -137,8 +143,10 @@ def operator_expression(term: Term, operands: Sequence[SourceExpression]) -> Sou
 def _infix(term: Term, operands: Sequence[SourceExpression]) -> SourceExpression:
     sign, binds, function = _INFIX[term.operator.name]
     left, right = operands
+    # Python would compute it, in float64.
     if all(argument.operator is LITERAL for argument in term.arguments):
         return call(function, left.text, right.text)
+    # Python chains comparisons: `a < b < c` is not `(a < b) < c`.
     here = Precedence.SUM if binds is Precedence.COMPARISON else binds
     beyond = Precedence.SIGN if binds is Precedence.PRODUCT else Precedence(binds + 1)
     return SourceExpression(f"{left.at(here)} {sign} {right.at(beyond)}", binds)
@@ -196,11 +204,13 @@ def _reduction(
 ) -> SourceExpression:
     operand = term.arguments[0]
     arguments = [x.text]
+    # Over all axes `jnp.sum(x)` says it.
     if keep or len(axes) != len(operand.shape):
         arguments.append(f"axis={axis_text(axes, len(operand.shape))}")
     if keep:
         arguments.append("keepdims=True")
     name = term.operator.name
+    # jnp sums 32-bit integers in 64 bits where x64 is enabled.
     if name == "sum" and term.dtype is DType.I32:
         arguments.append("dtype=jnp.int32")
     if name in ("max", "min") and any(operand.shape[axis] == 0 for axis in axes):
@@ -216,7 +226,8 @@ def _fold(term: Term, x: SourceExpression, axis: int, size: Any) -> SourceExpres
 
 
 def matmul(left: SourceExpression, right: SourceExpression, wide: bool = False) -> SourceExpression:
-    """A product; `wide` adds up in 32 bits and gives that."""
+    """The expression of a matrix product; `wide` accumulates halves in 32 bits and
+    gives that type."""
     if wide:
         preferred = "preferred_element_type=jnp.float32"
         return call("jnp.matmul", left.text, right.text, preferred)
@@ -251,7 +262,7 @@ def _convolution(
 
 
 def _whole(term: Term, x: SourceExpression) -> str:
-    """An operand that has the methods of an array."""
+    """An operand that has the methods of an array: a literal has none."""
     return f"jnp.asarray({x.text})" if term.arguments[0].operator is LITERAL else x.atom
 
 
@@ -264,6 +275,7 @@ def _broadcast(term: Term, x: SourceExpression, shape: Sequence[Dim]) -> SourceE
 def _reshape(term: Term, x: SourceExpression, shape: Sequence[Dim]) -> SourceExpression:
     old = term.arguments[0].shape
     whole = _whole(term, x)
+    # `x[:, None]` is how people write it, up to a length that can be read.
     if old and tuple(size for size in shape if size != 1) == old and len(shape) <= 4:
         index = ["None" if size == 1 else ":" for size in shape]
         return SourceExpression(f"{whole}[{', '.join(index)}]")

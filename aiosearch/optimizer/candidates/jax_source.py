@@ -1,11 +1,18 @@
-"""Programs written as JAX functions that stand alone, with long lines folded and names made
-unique.
+"""Programs written as JAX functions that stand alone, with long lines folded and names made unique.
 
-From what a term is written: itself, or with what stands around it said in one.
+    print(emit(program))
 
-Long lines of a source, folded.
+gives, for `x / sqrt(mean(x²))` of f32[8, 16],
 
-The functions of a source by other names, so that several sources can stand in one file.
+    import jax.numpy as jnp
+    |
+    def f(x):
+        a = jnp.mean(jnp.square(x), axis=-1, keepdims=True)
+        return x / jnp.sqrt(a)
+
+`TermSpelling` says what a term is written from: itself, or with what stands around it said in one
+expression. `fold_line` opens long lines at brackets. `renamed` and `with_parameters` change names
+in a text, so that several sources can stand in one file.
 """
 
 from __future__ import annotations
@@ -31,14 +38,14 @@ from .spellings import ProductSpelling, Spelling, products
 
 @dataclass(frozen=True, slots=True)
 class TermSpelling:
-    """How a term is written: what it is written from, and the expression."""
+    """How a term is written: the terms that it is written from, and the expression of theirs."""
 
     operands: tuple[Term, ...]
     write: Callable[..., SourceExpression]
 
 
 def spelled_out(term: Term) -> Term:
-    """The norm by its parts; half types are widened for it."""
+    """The norm by its parts; half types are widened to f32 for it."""
     x = term.arguments[0]
     wide = apply("cast", x, dtype="f32") if x.dtype in HALVES else x
     mean = apply("mean", apply("square", wide), axes=(len(x.shape) - 1,), keep=True)
@@ -47,7 +54,7 @@ def spelled_out(term: Term) -> Term:
 
 
 def product(term: Term, chosen: frozenset[ProductSpelling]) -> TermSpelling:
-    """A product of matrices, as it was chosen to be written."""
+    """A product of matrices, as `chosen` says it is to be written."""
     left, right = term.arguments
     if ProductSpelling.TRANSPOSED in chosen:
         return _turned(left, right, chosen)
@@ -70,13 +77,14 @@ def product(term: Term, chosen: frozenset[ProductSpelling]) -> TermSpelling:
 def _rounded(
     expression: SourceExpression, dtype: DType, chosen: frozenset[ProductSpelling]
 ) -> SourceExpression:
+    """The expression in its own type, where it was accumulated in a wider one."""
     if ProductSpelling.ACCUMULATE not in chosen:
         return expression
     return SourceExpression(f"{expression.atom}.astype({JAX_NAMES[dtype]})")
 
 
 def _narrow(term: Term) -> Term | None:
-    """What is widened from a half type: its products are exact in 32 bits."""
+    """The operand of a cast from a half type to f32: products of halves are exact in 32 bits."""
     if term.operator.name == "cast" and term.dtype is DType.F32:
         inner = term.arguments[0]
         return inner if inner.dtype in HALVES else None
@@ -98,7 +106,7 @@ def _turned(left: Term, right: Term, chosen: frozenset[ProductSpelling]) -> Term
 
 
 def _unturned(term: Term) -> Term | None:
-    """What a term is the transpose of."""
+    """What a term is the matrix transpose of; `None` where it is none."""
     rank = len(term.shape)
     order = (*range(rank - 2), rank - 1, rank - 2)
     if term.operator.name == "transpose" and term.parameter("axes") == order:
@@ -107,7 +115,7 @@ def _unturned(term: Term) -> Term | None:
 
 
 def vector_product(term: Term, chosen: frozenset[ProductSpelling]) -> TermSpelling | None:
-    """A product with a vector, whose axis of size one is put in and taken out again."""
+    """A product with a vector, whose axis of size one is added and removed again."""
     left, right = term.arguments
     if chosen - {ProductSpelling.ACCUMULATE} or len(term.shape) != 2:
         return None
@@ -125,7 +133,7 @@ def vector_product(term: Term, chosen: frozenset[ProductSpelling]) -> TermSpelli
 
 
 def _vector(term: Term, axis: int) -> Term | None:
-    """The vector that a row (axis 0 put in) or a column (axis 1) is made of."""
+    """The vector that a row (axis 0 added) or a column (axis 1) is made of."""
     if term.operator.name == "reshape" and term.shape[axis] == 1:
         inner = term.arguments[0]
         return inner if len(inner.shape) == 1 and inner.operator is not LITERAL else None
@@ -133,16 +141,19 @@ def _vector(term: Term, axis: int) -> Term | None:
 
 
 WIDTH = 96
+"""Columns of a line of generated text."""
 
 
 def fold_line(line: str, indent: int = 4) -> list[str]:
-    """A line that is too long, opened at its widest outer brackets, cut at the commas in them."""
+    """A line that is too long, opened at its widest outer brackets and cut at the
+    commas in them."""
     if len(line) + indent <= WIDTH:
         return [line]
     opened, closed = _brackets(line)
     if opened < 0:
         return [line]
     lines, parts = [line[: opened + 1]], list(_parts(line[opened + 1 : closed]))
+    # A comma behind a lone operand in parentheses would make it a tuple.
     called = line[opened] == "[" or line[opened - 1 : opened].isidentifier()
     comma = "," if called or len(parts) > 1 else ""
     for part in parts:
@@ -177,19 +188,20 @@ def _parts(text: str) -> Iterator[str]:
 
 
 _INLINE = 40
-"""Longer expressions get a name of their own."""
+"""Characters of an expression above which it gets a name of its own."""
 
 RESERVED = frozenset({"jax", "jnp", "lax", *dir(builtins), *keyword.kwlist})
 """Names that mean something in what is written."""
 
 
 def emit(program: Program, spelling: Spelling = Spelling()) -> str:  # noqa: B008 - it is frozen
-    """A module with one function of the program's name, which takes and gives what it does."""
+    """A module with one function of the program's name, which takes and gives what the program
+    does."""
     return _Module(program, spelling).text()
 
 
 def emit_pack(program: Program) -> str:
-    """The same of a function that gives a tuple, whatever is in it."""
+    """A module like that of `emit`, whose function gives a tuple, whatever is in it."""
     return _Module(program, Spelling(), always_tuple=True).text()
 
 
@@ -199,14 +211,15 @@ def merged(*sources: str) -> str:
 
 
 def names(program: Program) -> tuple[str, list[str]]:
-    """What the function and its parameters are called."""
+    """The names of the function and of its parameters, as `emit` writes them."""
     used: set[str] = set(RESERVED)
     function = free_name(program.name, used)
     return function, [free_name(term.parameter("name"), used) for term in program.inputs]
 
 
 def free_name(preferred: str, used: set[str]) -> str:
-    """A name that Python allows and that is not taken, which it is from then on."""
+    """A name that Python allows, as near to `preferred` as can be and not among `used`, to which it
+    is added."""
     free = re.sub(r"\W", "_", preferred, flags=re.ASCII).strip("_") or "x"
     free = f"x{free}" if free[0].isdigit() else free
     tries = (f"{free}{number or '_'}" for number in count())
@@ -230,6 +243,7 @@ class _Module:
         self._always_tuple = always_tuple
         self._name, self._inputs = names(program)
         self._chosen = {term: spelling.of(number) for number, term in enumerate(products(program))}
+        # Short names in order of appearance, as a person would write them.
         self._free = _letters({self._name, *self._inputs, *RESERVED})
         self._pieces: dict[Term, SourceExpression] = {
             term: SourceExpression(name)
@@ -254,7 +268,10 @@ class _Module:
         return module(f"{head}\n{body}\n")
 
     def _forms(self) -> dict[Term, TermSpelling]:
-        """Every term that is written, operands first."""
+        """Every term that is written, operands first.
+
+        Depth first with a stack of its own: a program may be deeper than Python's frames.
+        """
         forms: dict[Term, TermSpelling] = {}
         stack = [(term, False) for term in reversed(self._program.outputs)]
         while stack:
@@ -284,9 +301,11 @@ class _Module:
 
     def _define(self, term: Term, form: TermSpelling, uses: int) -> None:
         """Names a term's value, or keeps its expression for the one place where it is used."""
+        # Beside an array 2 and 2.0 are the same; between literals alone 2 would make an integer.
         whole = any(operand.dtype is not DType.WEAK for operand in form.operands)
         operands = [self._operand(operand, whole) for operand in form.operands]
         piece = form.write(*operands)
+        # What is used once and short stands where it is used.
         if uses > 1 or len(piece.text) > _INLINE:
             name = next(self._free)
             self._lines.extend(fold_line(f"{name} = {piece.text}"))
@@ -322,10 +341,11 @@ def _imports(function: str) -> Iterator[str]:
 
 
 def renamed(source: str, names: Mapping[str, str], old_name: str, new_name: str) -> str:
-    """The source with these functions by other names, and what `own` calls named after `other`.
+    """The source with the functions of `names` by other names, and what `old_name` calls named
+    after `new_name`.
 
-    Those of `names` are only defined: none of them is called by another. Kernels that a function
-    calls are, and so is the name that a kernel has for who looks at a device.
+    Functions of `names` are only defined: none of them is called by another. Kernels that a
+    function calls are, and so is the name that a kernel has for whoever looks at a device.
     """
     called = [] if old_name == new_name else _functions(source)
     used = {*names, *names.values()}
@@ -374,7 +394,7 @@ def with_parameters(source: str, function: str, parameters: Sequence[str]) -> st
 
 
 class _Place(NamedTuple):
-    """Where a variable is named: its line, the bytes before it there, and itself."""
+    """Where a variable is named: its line, the bytes before it in that line, and its name."""
 
     line: int
     column: int
@@ -404,6 +424,7 @@ def _fixed(function: ast.FunctionDef) -> set[str]:
 
 
 def _replaced(source: str, places: Iterable[_Place], names: Mapping[str, str]) -> str:
+    # `ast` counts columns in bytes of UTF-8.
     lines = [line.encode() for line in source.split("\n")]
     for line, column, name, _ in sorted(places, reverse=True):
         text = lines[line - 1]
@@ -413,7 +434,7 @@ def _replaced(source: str, places: Iterable[_Place], names: Mapping[str, str]) -
 
 
 def _free(preferred: str, used: set[str]) -> str:
-    """An underscored name that is not taken, which it is from then on."""
+    """An underscored name that is not among `used`, to which it is added."""
     free = preferred
     while free in used:
         free = f"_{free}"
@@ -422,7 +443,7 @@ def _free(preferred: str, used: set[str]) -> str:
 
 
 def _after(helper: str, old_name: str, new_name: str) -> str:
-    """A helper's name is underscored; a lone kernel's is `own`'s."""
+    """A helper's name after `new_name`, underscored; a lone kernel becomes `_new_kernel`."""
     suffix = (
         "kernel" if helper == f"_{old_name}" else helper.removeprefix(f"_{old_name}_").strip("_")
     )
@@ -430,7 +451,7 @@ def _after(helper: str, old_name: str, new_name: str) -> str:
 
 
 def _used(source: str, helpers: Mapping[str, str]) -> str:
-    """With each of these by its other name, wherever it is named."""
+    """The source with each of `helpers` by its other name, wherever it is named or quoted."""
     quoted_names = {
         f'"{helper.lstrip("_")}"': f'"{replacement.lstrip("_")}"'
         for helper, replacement in helpers.items()

@@ -1,9 +1,18 @@
 """Guarded candidates, which compute the original instead where their result is not finite.
 
-A rewrite may overflow where the original does not: of attention without a maximum, dividing behind
-the second product instead of before it adds up what may be as large as can be. What has overflown
-is infinite or no number, and mostly stays so down to the outputs. Where it does not, as what is
+A rewrite may overflow where the original does not: attention without a maximum, which divides
+behind the second product instead of before it, adds up what may be as large as can be. What has
+overflown is infinite or NaN, and mostly stays so down to the outputs. Where it does not, as what is
 divided by it, the device has to have shown that the rewrite is right beside what overflows.
+
+The text of a guarded `f` has both inside:
+
+    def f(x):
+        def swift(x): ...      # the rewrite
+        def plain(x): ...      # the original
+        found = swift(x)
+        finite = jnp.isfinite(found).all()
+        return lax.cond(finite, lambda: found, lambda: plain(x))
 """
 
 from __future__ import annotations
@@ -22,9 +31,9 @@ from .jax_source import RESERVED, emit, free_name, merged, names
 
 
 def guard_candidate(contender: CandidateSource, program: Program) -> CandidateSource:
-    """The same, but for inputs on which it is not finite: there it is the program as given.
+    """The contender, but for inputs on which its result is not finite: there it computes `program`.
 
-    For that it keeps what it makes something of beforehand, too.
+    For that it keeps the constant inputs of which it makes something beforehand, too.
     """
     before, source = contender.beforehand, contender.source
     constants = () if before is None else before.positions
@@ -43,7 +52,7 @@ def guard_candidate(contender: CandidateSource, program: Program) -> CandidateSo
 
 
 def _watching(source: str, function: str, program: Program, constants: Sequence[int]) -> str:
-    """The source, its function within one that looks at what it gives."""
+    """The source with its function inside one that looks at the result."""
     function_name, original = names(program)
     inner = _function(source, function)
     arguments = [argument.arg for argument in inner.args.args]
@@ -54,6 +63,8 @@ def _watching(source: str, function: str, program: Program, constants: Sequence[
     )
     constant_names = {at: free_name(original[at], used) for at in constants}
     call_positions = [at for at in range(len(original)) if at not in constant_names]
+    # The function's own arguments come first, and behind them what was packed, which the original
+    # does not take.
     by_place = {**dict(zip(call_positions, arguments, strict=False)), **constant_names}
     whole = [by_place[at] for at in range(len(original))]
     passed = [*arguments, *(f"{option}={option}" for option in options)]
@@ -71,17 +82,17 @@ def _watching(source: str, function: str, program: Program, constants: Sequence[
 
 
 def _keeping(source: str, function: str) -> str:
-    """The source, in which what makes something beforehand gives what it was given, too."""
+    """The source, in which the function that packs gives what it was given, too."""
     inner = _function(source, function)
     arguments = [argument.arg for argument in inner.args.args]
-    laid = free_name("laid", {*RESERVED, *arguments})
+    packer = free_name("laid", {*RESERVED, *arguments})
     listed = ", ".join(arguments)
-    body = [_text(source, inner, laid), f"return (*{laid}({listed}), {listed})"]
+    body = [_text(source, inner, packer), f"return (*{packer}({listed}), {listed})"]
     return _instead(source, inner, f"def {function}({listed}):\n{_indented(body)}\n")
 
 
 def _finite(result: str, program: Program) -> str:
-    """An expression for whether all outputs are, but those of types in which all numbers are."""
+    """An expression for whether all outputs are finite, but those of types that always are."""
     outputs = program.outputs
     texts = [result] if len(outputs) == 1 else [f"{result}[{at}]" for at in range(len(outputs))]
     floats = [text for text, term in zip(texts, outputs, strict=True) if term.dtype in UNIT]
@@ -89,6 +100,7 @@ def _finite(result: str, program: Program) -> str:
 
 
 def _function(source: str, name: str) -> ast.FunctionDef:
+    """The definition of a function of a source."""
     definitions = (
         definition
         for definition in ast.parse(source).body

@@ -17,27 +17,27 @@ ScheduleT = TypeVar("ScheduleT")
 
 
 class SchedulePoint(Struct, frozen=True):
-    """One of the ways, as it travels between processes."""
+    """One way to run a program as kernels, as it travels between processes."""
 
     module: int
-    """Which of the modules that the program was lowered to."""
+    """The index of the module, among those that the program was lowered to."""
     points: tuple[Point, ...]
-    """Of its kernels."""
+    """The schedule of each of its kernels."""
     parts: tuple[float, ...]
-    """Seconds that each of them should take."""
+    """Seconds that each of them is predicted to take."""
     form: int = 0
-    """Which program it was made of, where there are several."""
+    """Index of the program it was made of in `_VerifiedRewrites.lowered`."""
     parting: tuple[Point, ...] = ()
-    """How the folds of the module's kernels are shared out, where that is free."""
+    """How the reductions of the module's kernels are parted among blocks, where that is free."""
 
     @property
     def seconds(self) -> float:
-        """What it should take."""
+        """What it is predicted to take."""
         return sum(self.parts)
 
     @property
     def key(self) -> tuple[int, int, str]:
-        """Says which one it is, whatever it should take."""
+        """Says which point it is, whatever it is predicted to take."""
         return self.form, self.module, repr((self.parting, self.points))
 
 
@@ -46,61 +46,62 @@ class KernelSource:
     """A source that calls kernels, and what it wants to be made beforehand."""
 
     how: str
-    """In words."""
+    """What the schedule is, in words."""
     seconds: float
     """What it should take."""
     source: str
     function: str
     positions: tuple[int, ...] = ()
-    """The inputs that are packed."""
+    """Positions of the inputs that are packed."""
     pack: str = ""
-    """The function in the source that packs them."""
+    """The function in `source` that packs them; empty where nothing is packed."""
     types: tuple[ArrayType, ...] = ()
-    """Of what it makes."""
+    """The types of the arrays that `pack` gives."""
 
 
 class KernelSpace(Protocol):
-    """All ways to run one program on one device."""
+    """All ways to run one program on one device: `CpuKernels` or `GpuKernels`."""
 
     def first(self, most: int) -> list[SchedulePoint]:
-        """At most so many, best predicted first."""
+        """At most `most` points, best predicted first."""
         ...
 
-    def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
-        """Those that differ in one choice."""
+    def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
+        """The points that differ from `place` in one choice."""
         ...
 
     def source(self, place: SchedulePoint) -> KernelSource:
-        """What runs it; raises AiosearchError where there is no such place."""
+        """What runs a point; raises `AiosearchError` where there is no such point."""
         ...
 
 
 @dataclass(frozen=True)
 class PlannedModules(Generic[ScheduleT]):
-    """The plans of all modules that a program was lowered to, by their places."""
+    """The plans of all modules that a program was lowered to; `SchedulePoint.module` is an index of
+    `plans`."""
 
     plans: Sequence[ModulePlans[ScheduleT]]
     selection: ChoiceSelection[ScheduleT]
-    """Of a kernel's choices, those that come first."""
+    """Puts those of a kernel's choices first that are worth a look."""
 
     def first(self, most: int) -> list[SchedulePoint]:
-        """At most so many, best predicted first, and the first of each module at any rate."""
+        """At most `most` points, best predicted first, and the first of each module at any rate."""
         ways = [
             [point_of(at, plan) for plan in plans.first(most, self.selection)]
             for at, plans in enumerate(self.plans)
         ]
         return best_plans(ways, most)
 
-    def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
-        """Those that differ in one choice."""
+    def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
+        """The points that differ from `place` in one choice."""
         neighbours = self.plans[place.module].beside(place.points)
         return [point_of(place.module, plan) for plan in neighbours]
 
     def plan(self, place: SchedulePoint) -> ModulePlan[ScheduleT]:
-        """Raises IllegalPointError where there is none."""
+        """The plan of a point; raises `IllegalPointError` where there is none."""
         return self.plans[place.module].at(place.points)
 
 
 def point_of(module: int, plan: ModulePlan[Any], parting: tuple[Point, ...] = ()) -> SchedulePoint:
-    """Where a plan lies."""
+    """The `SchedulePoint` of a plan."""
     return SchedulePoint(module, plan.points, plan.parts, parting=parting)

@@ -1,5 +1,10 @@
 """Spellings: equivalent ways to write the matrix products of a program, which XLA compiles
-differently."""
+differently.
+
+Example: a bf16 product of f32 accumulation may be `jnp.matmul(x, w,
+preferred_element_type=jnp.float32).astype(jnp.bfloat16)`; of a program with two such products there
+are `accumulate 0`, `accumulate 1`, and both.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +21,17 @@ class ProductSpelling(StrEnum):
     """How one product of matrices is written."""
 
     ACCUMULATE = "accumulate"
-    """Half types are added up in 32 bits and rounded after, where XLA may else widen the matrix."""
+    """Half types are accumulated in 32 bits and rounded after, where XLA may else convert the whole
+    matrix."""
     TWO_ROWS = "two rows"
-    """A single row is padded to two, which takes another way through XLA."""
+    """A single row is padded to two, which XLA compiles in another way."""
     TRANSPOSED = "turned"
     """As the transposed product of the transposed factors."""
 
 
 @dataclass(frozen=True)
 class Spelling:
-    """The choices made for each product, which are numbered in the program's order."""
+    """The choices made for each product, numbered in the order of `products`."""
 
     choices: frozenset[tuple[int, ProductSpelling]] = frozenset()
 
@@ -50,6 +56,7 @@ def choices(term: Term) -> list[ProductSpelling]:
     available = []
     if term.dtype in HALVES:
         available.append(ProductSpelling.ACCUMULATE)
+        # One row: XLA compiles a product with a vector in another way than one with a matrix.
         if term.shape[-2] == 1:
             available.append(ProductSpelling.TWO_ROWS)
     if term.shape[-1] == 1 or "transpose" in (left, right):
@@ -60,8 +67,8 @@ def choices(term: Term) -> list[ProductSpelling]:
 def spellings(program: Program) -> Iterator[Spelling]:
     """Every spelling that is worth a trial, those of the largest expected effect first.
 
-    A choice is made for all products that have it; then for single ones; the plain one is among
-    them, before those that only turn products.
+    A choice is made for all products that have it; then for single ones. The plain spelling is
+    among them, before those that only transpose.
     """
     open_ = {
         (number, choice)
@@ -78,14 +85,15 @@ def spellings(program: Program) -> Iterator[Spelling]:
 
 
 def _kinds(kinds: set[ProductSpelling]) -> list[tuple[ProductSpelling, ...]]:
-    """Sets of kinds."""
+    """All sets of choices, those of the largest effect first."""
     counts = range(len(kinds) + 1)
     subsets = [subset for count in counts for subset in combinations(sorted(kinds), count)]
     return sorted(subsets, key=lambda subset: (-_effect(subset), len(subset)))
 
 
 def _effect(chosen: tuple[ProductSpelling, ...]) -> int:
-    """Powers of two of the time saved, where the choice is open at all."""
+    """Powers of two of the time saved, where the choice is open at all; only their
+    order matters."""
     expected = {
         ProductSpelling.TWO_ROWS: 3,
         ProductSpelling.ACCUMULATE: 1,

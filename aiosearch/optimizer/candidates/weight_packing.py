@@ -1,7 +1,12 @@
-"""Weight packing: a program parted into what is computed once of its constant inputs, and what
-each call computes.
+"""Weight packing: a program parted into what is computed once of its constant inputs, and what each
+call computes.
 
-Programs that pay only where weights are prepared beforehand; yet to be verified.
+Example: `f(x, w, g) = x @ (w * g)` with w and g constant is parted into `f_pack(w, g) = w * g` and
+`f_packed(x, packed) = x @ packed`. With `turned` the operand of the product is kept transposed.
+
+`merge_weights` gives programs that pay only where weights are prepared beforehand: products of one
+input with several weights as one product, and products of halves in 32 bits. They are yet to be
+verified.
 """
 
 from __future__ import annotations
@@ -18,7 +23,8 @@ from ...tensor.types import HALVES
 from ..algebra.terms import rank_swap, settled, sizes, swapped
 
 _FREE = ("broadcast", "reshape")
-"""What costs a call nothing, or less than to read what comes of it."""
+"""Operators that cost a call nothing, or less than to read what comes of them: what they take is
+packed instead."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +32,9 @@ class PackedProgram:
     """The two parts, and which of the program's inputs the first one takes."""
 
     how: str
-    """In words."""
+    """What is packed, in words: `W beforehand`."""
     positions: tuple[int, ...]
+    """Positions of the inputs that `pack` takes."""
     pack: Program
     """Takes these inputs, and gives arrays."""
     run: Program
@@ -35,9 +42,9 @@ class PackedProgram:
 
 
 def packings(program: Program, constant: tuple[int, ...]) -> list[PackedProgram]:
-    """The ways to part it, each once; none where nothing can be made beforehand.
+    """The ways to part a program, each once; none where nothing can be made beforehand.
 
-    The operands of products lie as the products read them, or turned around.
+    The operands of products lie as the products read them, or transposed.
     """
     by_run: dict[Program, PackedProgram] = {}
     for how, turned in (("beforehand", False), ("turned beforehand", True)):
@@ -49,6 +56,7 @@ def packings(program: Program, constant: tuple[int, ...]) -> list[PackedProgram]
         }
         if stored:
             parted = _parted(program, constant, how, stored)
+            # Both ways are one where no product takes a weight.
             by_run.setdefault(parted.run, parted)
     return list(by_run.values())
 
@@ -68,6 +76,7 @@ def _stored(program: Program, ready: frozenset[Term], turned: bool) -> Iterator[
 
 
 def _core(term: Term, ready: frozenset[Term]) -> Term:
+    """The term behind broadcasts and reshapes: the smaller array is kept."""
     while term.operator.name in _FREE and term.arguments[0] in ready:
         term = term.arguments[0]
     return term
@@ -84,6 +93,7 @@ def _parted(
     packed: dict[Term, Term] = {}
     changes: dict[Term, Term] = {}
     for term, form in stored.items():
+        # Several terms may be kept as one array: a weight, and its transpose.
         if form not in packed:
             packed[form] = tensor(next(names), form.dtype, form.shape)
         changes[term] = packed[form] if form is term else swapped(packed[form])
@@ -103,7 +113,7 @@ def _parted(
 def _changed(
     program: Program, added: Iterable[Term], changes: Mapping[Term, Term]
 ) -> tuple[Term, ...]:
-    """The outputs, where these take the places of terms."""
+    """The outputs of the program, with `changes` made; `added` are further inputs."""
     wider = Program(program.name, (*program.inputs, *added), program.outputs)
     return substituted(wider, changes).outputs
 
@@ -113,7 +123,7 @@ def _inputs(roots: Iterable[Term]) -> set[Term]:
 
 
 def _fresh_names(program: Program, constants: Sequence[Term]) -> Iterator[str]:
-    """Names for what is packed, after the one input that it is made of."""
+    """Names for what is packed, after the one input that it is made of: `W_packed`."""
     used = {_name(term) for term in program.inputs}
     base = f"{_name(constants[0])}_packed" if len(constants) == 1 else "packed"
     tries = (f"{base}{number or ''}" for number in count())
@@ -121,7 +131,7 @@ def _fresh_names(program: Program, constants: Sequence[Term]) -> Iterator[str]:
 
 
 def _listed(inputs: Sequence[Term]) -> str:
-    """Their names, as a sentence has them."""
+    """Names of inputs, as a sentence has them."""
     *most, last = map(_name, inputs)
     return f"{', '.join(most)} and {last}" if most else last
 
@@ -138,7 +148,11 @@ def merge_weights(program: Program, constant: tuple[int, ...]) -> list[Program]:
 
 
 def _joined(program: Program, constant: tuple[int, ...]) -> Program:
-    """Products of one term with several weights as one product with all their columns."""
+    """Products of one term with several weights as one product with all their columns.
+
+    One product of [8, 4096] and [4096, 3 · 4096] reads x once, and has more columns to share among
+    threads.
+    """
     while (group := next(_groups(program, constant), None)) is not None:
         program = substituted(program, dict(_columns(group)))
     return program
@@ -156,7 +170,7 @@ def _groups(program: Program, constant: tuple[int, ...]) -> Iterator[list[Term]]
 
 
 def _columns(group: Sequence[Term]) -> Iterator[tuple[Term, Term]]:
-    """Each product, and the columns of the joined one that are its own."""
+    """Each product of a group, and the slice of the joined product that has its columns."""
     weights = [term.arguments[1] for term in group]
     last = len(group[0].shape) - 1
     rank = len(weights[0].shape)
@@ -169,6 +183,7 @@ def _columns(group: Sequence[Term]) -> Iterator[tuple[Term, Term]]:
 def _widened(program: Program, constant: tuple[int, ...]) -> Program:
     """Products of half types with weights, in 32 bits and rounded after."""
     ready = settled(program, constant)
+    # From the outputs on: what replaces a term leaves those before it as they are.
     for term in reversed(list(program.terms())):
         weighted = term not in ready and any(argument in ready for argument in term.arguments)
         if weighted and term.operator.name == "matmul" and term.dtype in HALVES:

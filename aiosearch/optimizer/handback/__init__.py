@@ -1,1 +1,1 @@
-"""What `optimize` hands back: a callable, and its source."""
+"""What `optimize` hands back: `Optimized`, a callable, and its source."""

@@ -1,7 +1,7 @@
 """A whole function exported as StableHLO text that other processes compile; random keys travel as
 bits.
 
-Random keys, as `jax.random.key` makes them: numpy has no type for them, but for their bits.
+NumPy has no type for keys as `jax.random.key` makes them, so that `bits` and `of_bits` go between.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from jax import export
 from ...capture.jax_types import Leaf, PyTree
 from ...capture.names import title
 from ...codegen.native.carrying import carried_texts
-from ...codegen.pallas.dialect import CUSTOM_CALLS
+from ...codegen.pallas import CUSTOM_CALLS
 from ...measure import Cause, Failure, Stage
 from ..jax_settings import JaxSettings, use_settings
 from ..trace.splice import Spliced
 
 
 def is_key(like: Leaf) -> bool:
-    """Whether something with an element type holds keys."""
+    """Whether something with an element type holds random keys."""
     return bool(jnp.issubdtype(like.dtype, jax.dtypes.prng_key))
 
 
 def bits(array: Leaf) -> PyTree:
-    """The bits of keys; anything else as it is."""
+    """The bits of keys; any other array as it is."""
     return jax.random.key_data(array) if is_key(jax.typeof(array)) else array
 
 
@@ -40,28 +40,28 @@ def bits_type(like: Leaf) -> PyTree:
 
 
 def of_bits(array: Leaf, like: Leaf) -> PyTree:
-    """What `bits` were taken of, from them and something of its type."""
+    """The keys that `bits` were taken of, if `like` is a key's type; else the array itself."""
     if not is_key(like):
         return array
     return jax.random.wrap_key_data(array, impl=_kind(like))
 
 
 def _kind(like: Leaf) -> PyTree:
-    """How such keys are made; jax tells it of keys, and not of their type."""
+    """The implementation of such keys: jax tells it of keys, and not of their type."""
     kinds: list[Leaf] = []
     jax.eval_shape(lambda key: kinds.append(jax.random.key_impl(key)), like)
     return kinds[0]
 
 
 NAME = "whole"
-"""What the function is called in the text."""
+"""The name of the function in the text."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A function of packed arrays and those of a call, by StableHLO inside Python.
+    """A function of packed arrays and those of a call, as StableHLO inside Python.
 
-    In the place of keys it takes and gives their bits.
+    In the place of keys it takes and gives their `bits`.
     """
 
     source: str
@@ -80,6 +80,7 @@ def exported(
     """
     cut = spliced.cut
     with use_settings(settings):
+        # Packed arrays are arguments: as constants they would be copied into the text.
         packs, tree = jax.tree_util.tree_flatten(spliced.packs(cut.held))
 
         def flat(*arrays: Leaf) -> list[Leaf]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from ...codegen.native.embedded_source import embedded_programs
-from ...codegen.native.errors import NativeError
-from ...codegen.native.jax_call import register_program
+from ...codegen.native import NativeError, embedded_programs, register_program
 from ..outcomes.answer import Answer
 
 
 def refusal(answer: Answer) -> str:
-    """Why its kernels cannot be called in this process; nothing where they can, from now on.
+    """Why the kernels of an answer cannot be called in this process; empty where they can, from now
+    on.
 
-    Otherwise the call of a user would be told. Blocks.
+    Otherwise the first call of a user would find out. Blocks.
     """
     try:
         for _, program in embedded_programs(answer.source):

@@ -23,7 +23,8 @@ R = TypeVar("R")
 
 
 class FunctionWrapper(Generic[P, R]):
-    """What is called in the place of a function, and looks like it."""
+    """What is called in the place of a function, and looks like it: its name, signature, docstring
+    and attributes."""
 
     __wrapped__: Callable[P, R]
 
@@ -50,7 +51,7 @@ class FunctionWrapper(Generic[P, R]):
 def original_of(function: Callable[P, R]) -> Callable[P, R]:
     """The function itself, or that in whose place it is called: also of a method or a partial.
 
-    A partial of a class of someone's own stays what it is.
+    A partial of a class derived from `functools.partial` stays what it is.
     """
     match function:
         case FunctionWrapper():
@@ -92,13 +93,15 @@ class Optimized(FunctionWrapper[P, R]):
         self.report = report
         """What the optimizer has to say about it."""
         self.lacks = lacks
-        """Why `source()` is of parts of the function alone; nothing where it is the whole."""
+        """Why `source()` has parts of the function alone; empty where it has the whole."""
         self._source = source
         self._spliced = spliced
-        self._made_for = CallGuard(spliced.cut, device)
+        self._guard = CallGuard(spliced.cut, device)
         compiled = _is_compiled(self._original) or spliced.cut.donates
+        # A function that is compiled already, or that donates its arguments, is called as it is: a
+        # `jit` around it would change when it compiles, or hold what it gives away.
         as_it_is = not spliced.replacements and compiled
-        self._runs = None if as_it_is else dispatcher(spliced, self._made_for)
+        self._runs = None if as_it_is else dispatcher(spliced, self._guard)
 
     @property
     def spliced(self) -> Spliced:
@@ -109,18 +112,18 @@ class Optimized(FunctionWrapper[P, R]):
         """The code that runs in the place of the original, which stands alone.
 
         It takes and gives what the function does, less static arguments. Where `lacks` says why
-        that has no text, it is of the parts that were replaced, each a function of its own.
+        that has no text, it has the parts that were replaced, each a function of its own.
         """
         return self._source
 
     def takes(self, *args: P.args, **kwargs: P.kwargs) -> bool:
         """Whether a call is of the kind that it was made for."""
-        return self._made_for.leaves(args, kwargs) is not None
+        return self._guard.leaves(args, kwargs) is not None
 
     @property
     def kind(self) -> object:
         """Equal for two that take the same calls."""
-        return self._made_for.kind
+        return self._guard.kind
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._runs is None:
@@ -129,7 +132,7 @@ class Optimized(FunctionWrapper[P, R]):
         return self._original(*args, **kwargs) if result is OTHER else result
 
     def attempt(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> PyTree:
-        """What a call gives if it is of the kind that it was made for; else `OTHER`."""
+        """The result of a call if it is of the kind that this was made for; else `OTHER`."""
         return OTHER if self._runs is None else self._runs(args, kwargs)
 
     def __copy__(self) -> Self:

@@ -1,9 +1,17 @@
-"""The optimized function as source text: what runs in each of its places, and how pytrees go in
-and out.
+"""The optimized function as source text: what runs in each of its places, and how pytrees go in and
+out.
 
-A whole function as text: what runs in each of its places, and how that goes together.
+Example: of `def loss(params, x)`, cut into two programs of which the second is replaced, the text
+has `def loss_1` as it was written, the answer as `def loss_2`, and
 
-Trees of arguments and results as Python says them.
+    def loss(params, x):
+        y1 = loss_1(params["w"], x)
+        y2 = loss_2(y1)
+        return y2
+
+`wrapped` writes that. A tree whose type is not Python's own, or a large array that is closed over,
+has no text; then `source` gives the replaced parts alone, below comments that say where they
+belong.
 """
 
 from __future__ import annotations
@@ -37,7 +45,7 @@ from ..trace.traced import CutFunction
 
 @dataclass(frozen=True)
 class _Text:
-    """What is said as it is."""
+    """A text that pretty-printing leaves as it is."""
 
     text: str
 
@@ -48,7 +56,7 @@ class _Text:
 def spelled(tree: PyTreeDef, texts: Sequence[str]) -> list[str]:
     """A tree with these texts for its leaves, in lines.
 
-    Raises OptimizeError where something in it is of a type that is not Python's own.
+    Raises `OptimizeError` where something in it is of a type that is not Python's own.
     """
     rebuilt = jax.tree_util.tree_unflatten(tree, map(_Text, texts))
     _demand(rebuilt)
@@ -56,6 +64,7 @@ def spelled(tree: PyTreeDef, texts: Sequence[str]) -> list[str]:
 
 
 def _demand(node: PyTree) -> None:
+    # Not `isinstance`: a subclass would be printed as a plain dict, and come back as one.
     if type(node) is dict:
         for key, value in node.items():
             _demand_key(key)
@@ -78,7 +87,7 @@ def _demand_key(key: object) -> None:
 
 
 def path_expression(path: Sequence[object]) -> str:
-    """How the leaf at the end of a path is taken from the argument that it is in."""
+    """How the leaf at the end of a path is taken from its argument: `["w"][0]`."""
     return "".join(map(_step, path))
 
 
@@ -105,13 +114,13 @@ class SourcePart:
     name: str
     source: str
     answer: Answer | None
-    """Where it is not as it was written."""
+    """What replaces it; `None` where it is as it was written."""
 
 
 def wrapped(cut: CutFunction, answers: Mapping[Subject, Answer]) -> tuple[list[SourcePart], str]:
     """The parts of a function, and a function of them that takes and gives what it does.
 
-    Raises OptimizeError where something in it has no text.
+    Raises `OptimizeError` where something in it has no text.
     """
     return _Wrapping(cut, answers).written()
 
@@ -123,7 +132,7 @@ class _Wrapping:
     parts: dict[Subject, SourcePart] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     texts: dict[Var, str] = field(default_factory=dict)
-    """What is known so far, by variable."""
+    """The text of each value that is known so far."""
 
     def __post_init__(self) -> None:
         self.numbers = count(1)
@@ -135,6 +144,7 @@ class _Wrapping:
         for piece in _used(self.cut):
             self.place(piece)
         results = [self.result(output) for output in self.cut.flat.outputs]
+        # A tree may need several lines: all but the first are aligned behind `return`.
         first, *continuation = spelled(self.cut.tree, results)
         self.lines += [f"return {first}", *(f"       {line}" for line in continuation)]
         head = _called(f"def {self.name}", parameters)
@@ -143,7 +153,7 @@ class _Wrapping:
         return [*self.parts.values()], with_parameters(text, self.name, [*self.parameter_names()])
 
     def parameter_names(self) -> Iterator[str]:
-        """What the function calls them, which may be what is a name of Python's too."""
+        """What the function calls its parameters, which may be what is a name of Python's too."""
         call = self.cut.call
         args, kwargs = jax.tree_util.tree_unflatten(call.tree, self.cut.flat.inputs)
         yield from (
@@ -152,7 +162,7 @@ class _Wrapping:
         yield from (name for name in kwargs if name not in call.static)
 
     def parameters(self) -> Iterator[str]:
-        """Those of the function that are no static ones."""
+        """Parameters of the text: those of the function, less static ones."""
         call = self.cut.call
         args, kwargs = jax.tree_util.tree_unflatten(call.tree, self.cut.flat.inputs)
         for at, value in enumerate(args):
@@ -165,7 +175,7 @@ class _Wrapping:
             yield self.parameter(name, kwargs[name])
 
     def parameter(self, preferred: str, value: Any) -> str:
-        """The name of a parameter; what is in it has its text from then on."""
+        """The name of a parameter; what is in it has its text in `texts` from then on."""
         name = free_name(preferred, self.taken)
         for path, var in jax.tree_util.tree_flatten_with_path(value)[0]:
             self.texts[var] = f"{name}{path_expression(path)}"
@@ -192,8 +202,10 @@ class _Wrapping:
         return self.parts[subject]
 
     def read(self, piece: Piece) -> Program:
-        """What stands between the programs, where it can be said; raises OptimizeError."""
+        """The program between two regions, where it has a text; raises
+        `OptimizeError` elsewhere."""
         equations = {id(equation) for equation in piece.jaxpr.eqns}
+        # By identity: equal equations may stand in several pieces.
         refusals = [step.refusal for step in self.cut.steps if id(step.equation) in equations]
         refusal = next(filter(None, refusals), "")
         if refusal:
@@ -206,7 +218,7 @@ class _Wrapping:
         return program
 
     def text(self, var: Var) -> str:
-        """What stands for a value; an array that is closed over stands for itself."""
+        """The text of a value; a small array that is closed over is written out."""
         if var not in self.texts:
             abstract = aval(var)
             if abstract.size > WRITTEN or not isinstance(abstract.dtype, np.dtype):
@@ -235,7 +247,7 @@ def _used(cut: CutFunction) -> list[Piece]:
 
 
 def part_name(program: Program, used: set[str]) -> str:
-    """The program's own name, as far as it is free; from then on it is taken."""
+    """The program's own name, as far as it is not in `used`, to which it is added."""
     base, _ = names(program)
     tries = chain([base], (f"{base}_{number}" for number in count(1)))
     name = next(candidate for candidate in tries if candidate not in used)
@@ -244,7 +256,7 @@ def part_name(program: Program, used: set[str]) -> str:
 
 
 def _called(function: str, arguments: Sequence[str]) -> list[str]:
-    """A call or a definition, each of what it is given on a line of its own where it is long."""
+    """A call or a definition, each argument on a line of its own where it is long."""
     line = f"{function}({', '.join(arguments)})"
     if len(line) + 4 <= WIDTH:
         return [line]
@@ -270,7 +282,7 @@ def _numbers(value: Any) -> str:
 
 
 def together(parts: Sequence[SourcePart], wrapper: str) -> str:
-    """All of it as one module."""
+    """All parts and the wrapper as one module."""
     texts = [f"{_comments(part)}\n{_bare(part.source)}\n" for part in parts]
     return module("\n\n".join([*texts, f"{wrapper}\n"]))
 
@@ -289,7 +301,7 @@ class Source:
 
     text: str = ""
     lacks: str = ""
-    """Why it is of parts of the function alone; nothing where it is the whole."""
+    """Why it has parts of the function alone; empty where it has the whole."""
 
 
 def source(cut: CutFunction, answers: Mapping[Subject, Answer]) -> Source:
@@ -309,7 +321,7 @@ def source(cut: CutFunction, answers: Mapping[Subject, Answer]) -> Source:
 
 
 def _parts(cut: CutFunction, answers: Mapping[Subject, Answer], lacks: str) -> str:
-    """Each part, and comments that say where it belongs."""
+    """Each replaced part, and comments that say where it belongs."""
     named = {
         subject: answer.renamed(name)
         for (subject, answer), name in zip(answers.items(), _names(cut, answers), strict=True)
@@ -321,7 +333,7 @@ def _parts(cut: CutFunction, answers: Mapping[Subject, Answer], lacks: str) -> s
 
 
 def _is_whole(cut: CutFunction) -> bool:
-    """Whether one piece takes and gives what the function does, in the same order and no trees."""
+    """Whether one piece takes and gives what the function does, in that order and without trees."""
     flat = cut.flat
     return _is_plain(cut) and [
         (piece.inputs, piece.outputs) for piece in cut.pieces if piece.inputs
@@ -340,7 +352,7 @@ def _is_plain(cut: CutFunction) -> bool:
 
 
 def _names(cut: CutFunction, parts: Iterable[Subject]) -> Iterator[str]:
-    """The programs' own, as far as they are free: a part is not to hide the function either."""
+    """The programs' own names, as far as they are free: a part may not hide the function either."""
     used = {title(cut.function, None)}
     for part in parts:
         yield part_name(part.program, used)
@@ -351,7 +363,7 @@ def _part(answer: Answer) -> str:
 
 
 def _head(cut: CutFunction, named: Mapping[Subject, Answer]) -> Iterator[str]:
-    """Says which part stands where, in the order in which they run."""
+    """Comments that say which part stands where, in the order in which they run."""
     yield f"Parts of {_call(cut)}, whose rest stays as it is written:"
     for piece in cut.regions:
         answer = named.get(piece.subject) if piece.subject else None
@@ -372,7 +384,7 @@ def _called_as(cut: CutFunction, piece: Piece, answer: Answer) -> str:
 
 
 def _place(piece: Piece) -> str:
-    """The lines that it stands for."""
+    """The lines of the user's code that a piece stands for."""
     places = [summarize(equation.source_info) for equation in piece.jaxpr.eqns]
     lines = [re.sub(r":(\d+):\d+ ", r":\1 ", place) for place in places if place]
     first, *later = list(dict.fromkeys(lines)) or [""]

@@ -1,1 +1,2 @@
-"""Outcomes: what is remembered of an optimization, and what is reported of it."""
+"""Outcomes: what is remembered of an optimization (`Answer`, `Evidence`, `Results`), and what is
+reported of it (`Report`)."""

@@ -1,7 +1,10 @@
 """`Answer` and `Key`: an optimized program, the question that it answers, and the canonical digest
 of a program.
 
-What a program is called by what it computes, whatever its name and its inputs' names.
+An answer is found again by an equal `Key`, in another process and years later: so a key has the
+device, the versions of jax, and all settings that a program depends on, and a program is named by
+what it computes, whatever its name and its inputs' names. The fields of `Key`, `Answer`, `Packing`
+and `Timings` are the keys of maps on disk.
 """
 
 from __future__ import annotations
@@ -25,12 +28,12 @@ SCHEMA = 10
 
 
 class Key(Struct, frozen=True):
-    """What an answer is an answer to. Only an equal question gets it."""
+    """What an answer is an answer to; only an equal question gets it."""
 
     program: str
-    """The canonical digest."""
+    """The `canonical_digest` of the program."""
     types: tuple[str, ...]
-    """Of the inputs, such as `f32[16, 4096]`."""
+    """The types of the inputs, such as `f32[16, 4096]`."""
     device: str
     """The kind of device, such as `cpu: AMD EPYC, 2 cores`."""
     jax: str
@@ -38,14 +41,14 @@ class Key(Struct, frozen=True):
     strict: bool = False
     """Whether NaN and infinity had to stay."""
     constant: tuple[int, ...] = ()
-    """The inputs that stay the same from call to call."""
+    """Positions of the inputs that stay the same from call to call."""
     settings: tuple[str, ...] = ()
-    """Those of jax and XLA that are not the usual ones, and that a program depends on."""
+    """Settings of jax and XLA that are not the usual ones, and that a program depends on."""
     schema: int = SCHEMA
 
     @property
     def inputs(self) -> str:
-        """Their types, in words."""
+        """The types of the inputs, in words: `f32[16, 4096], f32[4096] constant`."""
         texts = (
             f"{type_text} constant" if at in self.constant else type_text
             for at, type_text in enumerate(self.types)
@@ -54,11 +57,12 @@ class Key(Struct, frozen=True):
 
     @property
     def terms(self) -> str:
-        """What was asked for beside the usual, in words: such as plain JAX alone."""
+        """What was asked for beyond the usual, in words: `strict`, or plain JAX alone."""
         return ", ".join([*(["strict"] if self.strict else []), *self.settings])
 
     @property
     def digest(self) -> bytes:
+        """16 bytes that name the question, as the results store has them."""
         return hashlib.blake2b(msgspec.msgpack.encode(self), digest_size=16).digest()
 
 
@@ -66,9 +70,9 @@ class Packing(Struct, frozen=True):
     """Which functions of a source make arrays beforehand, and compute with them."""
 
     positions: tuple[int, ...]
-    """The inputs that they are made of."""
+    """Positions of the inputs that they are made of."""
     pack: str
-    """Takes those, and gives a tuple of arrays."""
+    """Takes the inputs at `positions`, and gives a tuple of arrays."""
     run: str
     """Takes the other inputs, then what was packed."""
 
@@ -78,7 +82,7 @@ class Timings(Struct, frozen=True):
 
     original: float
     plain: float
-    """Of the best spelling in plain JAX that was tried."""
+    """Seconds of the best spelling in plain JAX that was tried."""
     answer: float
     noise: float
     """The ratio that the original reached against itself."""
@@ -90,7 +94,7 @@ class Answer(Struct, frozen=True, dict=True):
     key: Key
     name: str
     function: str
-    """The function in the source that takes all inputs as they are."""
+    """The function in `source` that takes all inputs as they are."""
     source: str
     """A module's text that stands alone; empty for a function as a whole."""
     verdict: tuple[str, ...]
@@ -101,7 +105,7 @@ class Answer(Struct, frozen=True, dict=True):
     effort: str
     """How much was spent to find it."""
     evidence: Evidence = Evidence()
-    """All else that the result states, for JSON."""
+    """All else that the result states."""
     made: float = msgspec.field(default_factory=time.time)
     """When, in seconds since 1970."""
     packing: Packing | None = None
@@ -115,18 +119,18 @@ class Answer(Struct, frozen=True, dict=True):
         return (self.name, *self.others)
 
     def also(self, *names: str) -> Answer:
-        """The same, which goes by these names too."""
+        """The answer, which goes by these names too."""
         new = [name for name in dict.fromkeys(names) if name not in self.names]
         return msgspec.structs.replace(self, others=(*self.others, *new)) if new else self
 
     @cached_property
     def id(self) -> str:
-        """What a user calls it: the digits of its key's digest."""
+        """What a user calls it: the digits of `Key.digest`."""
         return self.key.digest.hex()
 
     @property
     def speedup(self) -> float:
-        """Over the original as it is, by paired rounds where those are known."""
+        """Over the original as it is, by paired rounds where those were made."""
         ratio = self.timings.original / self.timings.answer
         return ratio if self.evidence.speedup is None else self.evidence.speedup
 
@@ -136,12 +140,12 @@ class Answer(Struct, frozen=True, dict=True):
 
     @property
     def file_name(self) -> str:
-        """A module's name that tells answers apart."""
+        """A module's name that tells answers apart: `rms_norm_3fa2b1c0.py`."""
         return f"{re.sub(r'[^0-9A-Za-z_]', '_', self.name)}_{self.id[:8]}.py"
 
     @property
     def known(self) -> str:
-        """How it is verified, in a line; nothing where it is the original."""
+        """How it is verified, in a line; empty where it is the original."""
         return self.verdict[0] if self.faster and self.verdict else ""
 
     def __repr__(self) -> str:
@@ -171,7 +175,7 @@ class Answer(Struct, frozen=True, dict=True):
         return "\n".join(f"# {line}".rstrip() for line in lines)
 
     def renamed(self, name: str) -> Answer:
-        """The same by another name, which its functions have too, and what they call."""
+        """The answer by another name, which its functions have too, and what they call."""
         new_names, packing = {self.function: name}, self.packing
         if packing is not None:
             new_names |= {packing.pack: f"{name}_pack", packing.run: f"{name}_packed"}
@@ -182,7 +186,7 @@ class Answer(Struct, frozen=True, dict=True):
         )
 
     def with_parameters(self, names: Sequence[str]) -> Answer:
-        """The same, whose functions have these names for what they take."""
+        """The answer, whose functions have these names for what they take."""
         source, packing = with_parameters(self.source, self.function, names), self.packing
         if packing is not None:
             constants = [names[at] for at in packing.positions]
@@ -210,7 +214,7 @@ class Answer(Struct, frozen=True, dict=True):
         """What has to be there where machine code is to run."""
         if "carried(" not in self.source:
             return []
-        from ...codegen.native.embedded_source import embedded_programs  # needs LLVM's library
+        from ...codegen.native import embedded_programs  # needs LLVM's library
 
         machines = dict.fromkeys(
             program.machine.name for _, program in embedded_programs(self.source)
@@ -240,18 +244,19 @@ def _parameters(source: str, function: str) -> list[str]:
         for definition in ast.parse(source).body
         if isinstance(definition, ast.FunctionDef)
     ]
-    (meant,) = (definition for definition in definitions if definition.name == function)
-    return [argument.arg for argument in meant.args.args]
+    (named,) = (definition for definition in definitions if definition.name == function)
+    return [argument.arg for argument in named.args.args]
 
 
 def canonical_digest(program: Program) -> str:
-    """Gives 32 hexadecimal digits, the same in every process.
+    """32 hexadecimal digits, equal in every process.
 
-    Programs share them when they apply the same operators to inputs of the same types in the same
-    order. What happens to inputs that no output depends on does not matter.
+    Programs share them when they apply equal operators to inputs of equal types in the same order.
+    What happens to inputs that no output depends on does not matter.
     """
     numbers: dict[Term, int] = {}
     digest = hashlib.blake2b(digest_size=16, person=b"aiosearch-prog")
+    # Terms are numbered in order of appearance: names of inputs do not enter.
     for term in program.inputs:
         digest.update(f"{term.type}\n".encode())
         numbers[term] = len(numbers)

@@ -40,7 +40,8 @@ class Tried(Struct, frozen=True):
     how: str
     """What was done to the original, in words: `rewritten 2; accumulate 0`."""
     seconds: float | None
-    """Of a call, by the median; `None` where it failed or was too slow for the last race."""
+    """Seconds of a call, by the median; `None` where it failed or was too slow for
+    the last race."""
     speedup: float | None
     """Over the original, by paired rounds; `None` where `seconds` is."""
     note: str = ""
@@ -68,7 +69,7 @@ class Evidence(Struct, frozen=True, omit_defaults=True):
     bytes: int | None = None
     """Bytes that the program has to read and to write, each array once."""
     kinds: tuple[str, ...] | None = None
-    """Under which names `Ceilings.flops_per_second` has the element types of its inputs."""
+    """The names that `Ceilings.flops_per_second` has for the element types of its inputs."""
     original_error_ulp: float | None = None
     """The largest error of the original on the device, in units in the last place."""
     answer_error_ulp: float | None = None
@@ -80,7 +81,7 @@ class Evidence(Struct, frozen=True, omit_defaults=True):
     program: str | None = None
     """The program that the source computes, as `aiosearch.tensor.text.write` writes it."""
     timed_on: str | None = None
-    """From what the inputs of the race were drawn, as `BenchmarkInputs` says it."""
+    """The draws of the inputs of the race, as `BenchmarkInputs` prints them."""
     ways: dict[str, ModeTimes] = {}
     """The times of the last race, by the value of `measure.Way`."""
     tried: tuple[Tried, ...] = ()

@@ -18,11 +18,11 @@ _ROOF_HEIGHT = 260.0
 _DECADES = (-1.0, 4.0)
 """Operations a byte that the roofline shows, as powers of ten."""
 _DEPTH = 4
-"""Powers of ten below its top."""
+"""Powers of ten that it shows below its top."""
 
 
 def plot(report: Report) -> str:
-    """A whole SVG document, with two parts for each program."""
+    """A whole SVG document, with two parts for each program of `report`."""
     parts: list[str] = []
     top = 0.0
     for outcome in report.found:
@@ -36,6 +36,7 @@ def plot(report: Report) -> str:
 def _times(outcome: Found) -> tuple[str, float]:
     """A bar for each way, as long as it takes, and a line from end to end of its interval."""
     rows = _rows(outcome)
+    # The whisker of the slowest bar has to fit as well.
     most = max(trial.high or trial.seconds or 0.0 for trial in rows)
     scale = (WIDTH - _LEFT - 120) / most
     lines = [charts.text(10, 20, f"{outcome.answer.name}: seconds of a call", charts.INK)]
@@ -45,7 +46,7 @@ def _times(outcome: Found) -> tuple[str, float]:
 
 
 def _rows(outcome: Found) -> list[Tried]:
-    """What was timed; of an answer that was found before, what is kept."""
+    """The trials that were timed; of an answer that was found before, what its `Timings` keep."""
     timed = [trial for trial in outcome.tried if trial.seconds is not None]
     if timed:
         return sorted(timed, key=lambda trial: trial.seconds or 0.0)
@@ -100,7 +101,7 @@ def _roofline(outcome: Found) -> tuple[str, float]:
 
 
 class _Roof:
-    """Places in the diagram of one device, of the element types that a program has."""
+    """Places in the diagram of one device, for the element types that a program has."""
 
     def __init__(self, ceilings: Ceilings, kinds: Sequence[str]) -> None:
         self._bytes = ceilings.bytes_per_second

@@ -1,9 +1,9 @@
 """The results store: answers found before, in one SQLite file that several processes may use at
 once.
 
-The answers on disk: one SQLite file that several processes may use at once.
-
-Every call blocks.
+`AnswerFile` is the open file, and raises what a database raises; `Results` never does: a store that
+is damaged, locked or on a full disk must not keep a function from being optimized. Every call
+blocks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ...processes import fault_points
 from .answer import Answer, Key
 
 ROWS = 20_000
-"""What a file keeps: the newest."""
+"""How many answers a file keeps: the newest."""
 PATIENCE = 1.0
 """Seconds to wait for another process's lock."""
 
@@ -53,7 +53,7 @@ _decode = msgspec.msgpack.Decoder(Answer).decode
 
 
 class AnswerFile:
-    """An open file."""
+    """An open file of answers; every method raises the errors of `database`."""
 
     def __init__(self, path: Path) -> None:
         """Opens the file, or makes it. Raises the errors of a database, as every method does."""
@@ -76,8 +76,12 @@ class AnswerFile:
                     (key, raw, checksum(key, raw)),
                 )
             self._database.execute(
-                "DELETE FROM answers WHERE id <= (SELECT max(id) FROM answers) - ?", (ROWS,)
+                # Ids ascend with time, and a replaced answer gets a new one: the oldest are the
+                # smallest.
+                "DELETE FROM answers WHERE id <= (SELECT max(id) FROM answers) - ?",
+                (ROWS,),
             )
+            # Tests end the process here, in the middle of a transaction.
             fault_points.point("answer.put")
 
     def name(self, key: bytes, name: str) -> None:
@@ -92,13 +96,14 @@ class AnswerFile:
                 )
 
     def all(self) -> Iterator[Answer]:
-        """The newest first."""
+        """The answers, the newest first; raises `DamagedError` at a row that is not what was
+        written."""
         with translated():
             for row in self._rows():
                 yield _validated(*row)
 
     def intact(self) -> tuple[list[Answer], int]:
-        """The same of rows that are what was written, and how many are not."""
+        """The answers of rows that are what was written, the newest first, and how many are not."""
         answers, damaged = list[Answer](), 0
         with translated():
             for row in self._rows():
@@ -112,7 +117,7 @@ class AnswerFile:
         return self._database.execute("SELECT key, answer, sum FROM answers ORDER BY id DESC")
 
     def remove(self, keys: Iterable[bytes]) -> int:
-        """Says how many there were."""
+        """Removes answers by `Key.digest`, and gives how many there were."""
         with translated(), transaction(self._database):
             cursor = self._database.executemany(
                 "DELETE FROM answers WHERE key = ?", [(key,) for key in keys]
@@ -132,7 +137,7 @@ class AnswerFile:
 
 
 def _validated(key: bytes, answer: bytes, expected: bytes) -> Answer:
-    """Decodes a row; raises DamagedError when it is not what was written."""
+    """Decodes a row; raises `DamagedError` where it is not what was written."""
     try:
         if checksum(key, answer) == expected:
             return _decode(answer)
@@ -144,7 +149,7 @@ def _validated(key: bytes, answer: bytes, expected: bytes) -> Answer:
 T = TypeVar("T")
 
 TRIES = 3
-"""A new file may be damaged anew, if hardly ever; then nothing is kept."""
+"""A new file may be damaged anew, if hardly ever; after so many nothing is kept."""
 
 LATER = 5.0
 """Seconds for which a file that could not be used is done without."""
@@ -153,7 +158,7 @@ logger = logging.getLogger("aiosearch")
 
 
 def default_results_path() -> Path:
-    """Gives `$XDG_CACHE_HOME/aiosearch/results.sqlite`, in `~/.cache` without that variable."""
+    """`$XDG_CACHE_HOME/aiosearch/results.sqlite`, in `~/.cache` without that variable."""
     return cache_folder() / HOME
 
 
@@ -161,10 +166,11 @@ class Results:
     """A store of answers, which any thread and any number of processes may use at once.
 
     Nothing that happens to the file is an error: a damaged one is set aside and a new one begun, a
-    locked or unusable one is done without for a while, and answers are kept in memory; `warn` is
-    told once. A file that is something else stays as it is, unless it lies where the user's own
+    locked or unusable one is done without for a while, and answers are kept in memory; `warn` hears
+    of it once. A file that is something else stays as it is, unless it lies where the user's own
     store does.
-    Calls block, for a second at most where another process holds a lock.
+
+    Calls block, for a second (`PATIENCE`) at most where another process holds a lock.
     """
 
     def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
@@ -175,7 +181,7 @@ class Results:
         self._inode = 0
         self._late: dict[bytes, Answer] = {}
         self.written: dict[str, None] = {}
-        """The names of what was written to the file through this, in order."""
+        """The names of what was written to the file through this store, in order."""
         self._unusable_until = 0.0
         self._told = False
         self._busy = False
@@ -186,22 +192,24 @@ class Results:
         path: str | PathLike[str] | None = None,
         warn: Callable[[str], None] | None = None,
     ) -> Results:
-        """Gives the store in this file, the user's without one; warnings are logged, each once."""
+        """The store in this file, the user's without one; warnings are logged, each once."""
         return cls(Path(path) if path else default_results_path(), warn or _logged)
 
     @classmethod
     def nowhere(cls) -> Results:
-        """Gives one that is kept in memory alone."""
+        """A store that is kept in memory alone."""
         return cls(NOWHERE / HOME, lambda warning: None)
 
     def find(self, key: Key) -> Answer | None:
-        """Gives the answer to an equal question."""
+        """The answer to an equal question; `None` where there is none."""
         digest = key.digest
         return self._late.get(digest) or self._attempt(lambda file: file.get(digest), None)
 
     def keep(self, answer: Answer) -> None:
-        """Writes an answer, in place of an older one; one that a lock is in the way of, later."""
+        """Writes an answer, in place of an older one; where a lock is in the way, later."""
         with self._lock:
+            # In memory first: where the file is busy or broken, this process finds the answer all
+            # the same.
             self._late[answer.key.digest] = answer
         self._write()
 
@@ -211,6 +219,7 @@ class Results:
             if (late := self._late.get(key.digest)) is not None:
                 self._late[key.digest] = late.also(name)
             elif self._usable:
+                # A further name is no loss, so that nothing is set aside for it.
                 with suppress(DamagedError, UnavailableError):
                     self._opened().name(key.digest, name)
 
@@ -223,7 +232,7 @@ class Results:
         return export(self.all(), folder)
 
     def forget(self, keys: Iterable[Key] | None = None) -> int:
-        """Removes the answers to these questions, or all of them; says how many there were."""
+        """Removes the answers to these questions, or all of them; gives how many there were."""
         if keys is None:
             self._late.clear()
             return self._attempt(AnswerFile.clear, 0)
@@ -265,6 +274,7 @@ class Results:
 
     def _attempt(self, work: Callable[[AnswerFile], T], otherwise: T) -> T:
         with self._lock:
+            # A damaged file is set aside, and the work is done again on a new one.
             for _ in range(TRIES):
                 if not self._usable:
                     break
@@ -293,6 +303,7 @@ class Results:
         except UnavailableError as trouble:
             self._do_without(trouble)
             return
+        # Another process may have set it aside already: then nothing is said.
         if aside is not None:
             self._warn(f"the results in {self.path} are damaged ({error}); they are now in {aside}")
 

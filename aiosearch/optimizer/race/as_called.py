@@ -51,7 +51,7 @@ class AsCalledTimes:
     original: float
     fast: float
     ratio: Ratio
-    """By pairs of samples, where each call waits for its result."""
+    """How many times as fast, by pairs of samples in which each call waits for its result."""
     queued: Ratio
     """Like `ratio`, where nobody waits for a result before the next call, if calls are brief."""
     on_gpu: bool = False
@@ -93,6 +93,8 @@ class AsCalledRace:
         """Calls the function, compiled by `jax.jit`, and `fast` in turns. Blocks."""
         cut = fast.spliced.cut
         static = cut.call.static
+        # The drop-in keeps static arguments out of the trace, and so does `jax.jit` for a fair
+        # comparison.
         places = [at for at in static if isinstance(at, int)]
         names = [name for name in static if isinstance(name, str)]
         with use_settings(cut.settings):
@@ -108,12 +110,13 @@ class AsCalledRace:
         ours, theirs = self._in_turns(usual, fast, partial(self._sample, count=count))
         ratio = queued = paired_ratio(ours, theirs)
         on_gpu = self._on_gpu(usual)
+        # On a CPU a queue of long calls only adds up; on a GPU the queue is how a program runs.
         if on_gpu or median(ours) < BRIEF:
             queued = paired_ratio(*self._in_turns(usual, fast, partial(self._queued, count=count)))
         return AsCalledTimes(median(ours), median(theirs), ratio, queued, on_gpu)
 
     def _on_gpu(self, usual: Callable[..., object]) -> bool:
-        """Whether what a call gives lies there."""
+        """Whether the result of a call is on a GPU."""
         arrays = [one for one in jax.tree.leaves(self._call(usual)) if isinstance(one, jax.Array)]
         return any(place.platform == "gpu" for array in arrays for place in array.devices())
 

@@ -20,7 +20,7 @@ from anyio import to_thread
 
 from ...capture.jax_types import Leaf
 from ...measure import Compiled, Draw, Executor, Failure
-from ...measure.draws import NORMAL
+from ...measure.random_inputs import NORMAL
 from ...tensor import DType, Program, Term
 from ...tensor.terms import LITERAL
 from ...tensor.types import EXACT
@@ -66,6 +66,8 @@ class BenchmarkInputs:
         Inputs at the positions `packed` are not among its own: other arrays stand behind all others
         in their place.
         """
+        # Draws are by position among the candidate's own inputs, which are fewer where some are
+        # packed.
         left = [at for at in range(len(self.names)) if at not in packed]
         draws = {place: self.draws[at] for place, at in enumerate(left) if at in self.draws}
         return replace(compiled, candidate=replace(compiled.candidate, draws=draws))
@@ -83,6 +85,8 @@ async def find_benchmark_inputs(
     start = BenchmarkInputs(_names(program), _indices(program))
     try:
         best = await search.first(start)
+        # All inputs at once need no try: with `NORMAL` for all of them the first plan has run
+        # already.
         for part in _halves(search.free):
             best = await search.plainer(best, part)
     except _CannotRunError as error:
@@ -111,6 +115,7 @@ class _Search:
         best: BenchmarkInputs | None = None
         for plan in PLANS if self.free else PLANS[:1]:
             inputs = await self.tried(start, dict.fromkeys(self.free, plan))
+            # Strictly: of plans that are as good the first one is the most usual.
             if best is None or inputs.finite > best.finite:
                 best = inputs
             if inputs.finite == 1.0:
@@ -132,6 +137,7 @@ class _Search:
 
     async def tried(self, base: BenchmarkInputs, draws: Mapping[int, Draw]) -> BenchmarkInputs:
         """The inputs of `base` with these draws, and the share of the outputs that is finite."""
+        # Sorted: equal draws give equal candidates, whatever was tried before.
         inputs = replace(base, draws=dict(sorted({**base.draws, **draws}.items())))
         outputs = await self.executor.run(inputs.on(self.original), self.seed)
         if isinstance(outputs, Failure):
@@ -176,6 +182,7 @@ def _indices(program: Program) -> dict[int, Draw]:
     counts: dict[int, int] = {}
     for term, count in _compared(program):
         if term in whole:
+            # Compared with several ramps, it may be a place in the longest of them.
             counts[whole[term]] = max(count, counts.get(whole[term], 0))
     return {at: Draw(0.0, float(count)) for at, count in counts.items()}
 

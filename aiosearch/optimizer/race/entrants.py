@@ -51,6 +51,7 @@ async def check(
     sides = original, candidate
 
     async def run(side: int, arrays: Sequence[Leaf]) -> tuple[Leaf, ...] | Failure:
+        # The original takes the inputs as they are, the candidate some of them packed.
         if packer is not None and sides[side] is candidate:
             packed = await packer.packed(arrays)
             if isinstance(packed, Failure):
@@ -82,17 +83,17 @@ class Entrants:
     settings: JaxSettings = field(default_factory=current_settings)
     """The settings of jax under which the winner will run."""
     compiled: dict[CandidateSource, Compiled] = field(default_factory=dict)
-    """Those that are in, compiled, in the order in which they came."""
+    """The contenders that are in, compiled, in the order in which they came."""
     notes: dict[CandidateSource, str] = field(default_factory=dict)
     """Why others are out."""
     overflown: dict[CandidateSource, None] = field(default_factory=dict)
-    """Those of them that are out for nothing but numbers that are not finite; a `dict` keeps their
+    """Contenders that are out for nothing but numbers that are not finite; a `dict` keeps their
     order."""
     inaccurate: set[CandidateSource] = field(default_factory=set)
-    """Those that are out for what they gave."""
+    """Contenders that are out for what they gave."""
     original: CandidateSource = field(init=False)
     inputs: BenchmarkInputs = field(init=False)
-    _makings: PrepackedInputs = field(init=False)
+    _prepacked: PrepackedInputs = field(init=False)
 
     async def begin(self, contenders: Sequence[CandidateSource]) -> BenchmarkInputs:
         """Compiles contenders, and has all draw inputs on which the original is finite.
@@ -121,15 +122,16 @@ class Entrants:
             self.fails(self.original, inputs)
             raise OptimizeError(self._not_running)
         self.inputs = inputs
-        self._makings = PrepackedInputs(self.executor, self.program, self.settings, self.seed)
+        self._prepacked = PrepackedInputs(self.executor, self.program, self.settings, self.seed)
+        # A copy: `_set_inputs` takes out those that cannot be given their inputs.
         for contender in list(self.compiled):
-            await self._suit(contender)
+            await self._set_inputs(contender)
         return inputs
 
     async def enter(self, contender: CandidateSource) -> bool:
         """Compiles one contender more; gives whether it compiles, and what it makes beforehand can
         be made."""
-        return await self._compile(contender) and await self._suit(contender)
+        return await self._compile(contender) and await self._set_inputs(contender)
 
     async def race(
         self,
@@ -192,6 +194,8 @@ class Entrants:
     def fails(self, contender: CandidateSource, failure: Failure) -> None:
         """Takes a contender out for a failure, and says so."""
         reason = str(failure)
+        # jax preallocates most of a GPU's memory: a failure of a few megabytes is then this
+        # process's doing.
         if failure.cause is Cause.MEMORY and jax.default_backend() != "cpu":
             reason += MEMORY
         self.notes[contender] = reason
@@ -216,19 +220,21 @@ class Entrants:
         self.compiled[contender] = compiled
         return True
 
-    async def _suit(self, contender: CandidateSource) -> bool:
+    async def _set_inputs(self, contender: CandidateSource) -> bool:
         """Sets what a contender runs on: the draws of its inputs, and what it makes of them
         beforehand."""
         before = contender.beforehand
         packed = before.positions if before else ()
-        suited = self.inputs.on(self.compiled[contender], packed)
-        constants = await self._makings.of(contender, self.inputs.draws)
+        drawing = self.inputs.on(self.compiled[contender], packed)
+        constants = await self._prepacked.of(contender, self.inputs.draws)
         if isinstance(constants, Failure):
             del self.compiled[contender]
             self.fails(contender, constants)
             return False
-        prepared = replace(suited.candidate, constants={**suited.candidate.constants, **constants})
-        self.compiled[contender] = replace(suited, candidate=prepared)
+        prepared = replace(
+            drawing.candidate, constants={**drawing.candidate.constants, **constants}
+        )
+        self.compiled[contender] = replace(drawing, candidate=prepared)
         return True
 
     def _require_original(self, runs: bool) -> None:

@@ -73,8 +73,8 @@ class KernelTuning:
 
     lanes = 1  # a device times one thing at a time
 
-    def __init__(self, timed: Sequence[TimedKernel], beside: Neighbours, time: Time) -> None:
-        self._known, self._beside, self._time = timed, beside, time
+    def __init__(self, timed: Sequence[TimedKernel], neighbours: Neighbours, time: Time) -> None:
+        self._known, self._neighbours, self._time = timed, neighbours, time
         self._seen = {kernel.place.key for kernel in timed}
 
     def root(self) -> Node:
@@ -92,7 +92,7 @@ class KernelTuning:
             case TimedKernel(place, seconds):
                 near = [
                     neighbour
-                    for neighbour in await self._beside(place)
+                    for neighbour in await self._neighbours(place)
                     if neighbour.key not in self._seen
                 ]
                 return [
@@ -135,7 +135,7 @@ def _alike(candidate: SchedulePoint, reference: SchedulePoint) -> list[bool]:
 
 async def tune_from_timings(
     timings: Mapping[SchedulePoint, float],
-    beside: Neighbours,
+    neighbours: Neighbours,
     time: Time,
     trials: int,
     seconds: float,
@@ -156,8 +156,10 @@ async def tune_from_timings(
         return await time(place)
 
     started = [TimedKernel(place, timing) for place, timing in timings.items()]
-    problem = KernelTuning(started, beside, counted)
+    problem = KernelTuning(started, neighbours, counted)
     limits = Limits(seconds=seconds)
+    # The search itself costs microseconds a node; the device is what is waited for, so it runs in
+    # this loop.
     async with Search(problem, order="best-first", workers=0, limits=limits, cache=None) as search:
         result = await search.wait()
     improved = [kernel for kernel in result.solutions if kernel not in started]
@@ -177,7 +179,7 @@ class KernelMaker(Protocol):
     """Knows all kernels of a program, and writes those that are asked for: `GenerationProcess` is
     one."""
 
-    async def beside(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
+    async def neighbours(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
         """The schedules that differ in one choice from `place`."""
         ...
 
@@ -187,53 +189,54 @@ class KernelMaker(Protocol):
 
 
 async def tune_kernels(
-    runners: Entrants, first: RaceResult, maker: KernelMaker, budget: Budget
+    entrants: Entrants, first: RaceResult, maker: KernelMaker, budget: Budget
 ) -> list[CandidateSource]:
     """The best kernels near those of the first race, where one of these is right, and near the
     fastest."""
     timings = {contender: first.seconds(contender) for contender in first.entrants}
-    best = await _promising(runners, timings) if budget.trials else None
+    best = await _promising(entrants, timings) if budget.trials else None
     if best is None:
         return []
-    runners.tell(f"trying kernels like {best.how}")
-    trials = KernelTrials(runners, maker, best, timings[best])
+    entrants.tell(f"trying kernels like {best.how}")
+    trials = KernelTrials(entrants, maker, best, timings[best])
     kernels = {
         contender: timings[contender]
         for contender in timings
-        if contender.kernels and contender not in runners.notes
+        if contender.kernels and contender not in entrants.notes
     }
     trial_seconds = await trials.run(kernels, budget)
     chosen = [contender for contender in trial_seconds if trial_seconds[contender] < timings[best]][
         :_BEST
     ]
     for contender in trial_seconds.keys() - set(chosen):
-        runners.note(
+        entrants.note(
             [contender],
-            f"{timings[runners.original] / trial_seconds[contender]:.2f} times in a trial",
+            f"{timings[entrants.original] / trial_seconds[contender]:.2f} times in a trial",
         )
+    # Watched kernels that `_promising` added; the first race has not seen them.
     new = (
         contender
         for contender in timings
-        if contender not in first.entrants and contender not in runners.notes
+        if contender not in first.entrants and contender not in entrants.notes
     )
     return [*new, *chosen]
 
 
 async def _promising(
-    runners: Entrants, timings: dict[CandidateSource, float]
+    entrants: Entrants, timings: dict[CandidateSource, float]
 ) -> CandidateSource | None:
     """The fastest kernel that the device computes accurately, if it is near the fastest of all.
 
     Where one does not, neither do others of its form; but they may be watched, and are then timed
     here.
     """
-    while left := [fastest for fastest in timings if fastest not in runners.notes]:
+    while left := [fastest for fastest in timings if fastest not in entrants.notes]:
         fastest = min(
             (fastest for fastest in left if fastest.kernels), key=timings.__getitem__, default=None
         )
         if fastest is None or timings[fastest] > _NEAR * min(map(timings.__getitem__, left)):
             break
-        if await runners.agreeing(fastest) is not None:
+        if await entrants.agreeing(fastest) is not None:
             return fastest
         # The rounding of a kernel is that of its program: another schedule adds up the same
         # numbers.
@@ -242,27 +245,31 @@ async def _promising(
             for contender in timings
             if contender.kernels and contender.form == fastest.form
         ]
-        runners.note(alike, f"out, as {fastest.how} is, which computes the same")
-        instead = await runners.instead(fastest)
-        if instead is not None and (seconds := await _timed(runners, instead, timings)) is not None:
+        entrants.note(alike, f"out, as {fastest.how} is, which computes the same")
+        instead = await entrants.instead(fastest)
+        if (
+            instead is not None
+            and (seconds := await _timed(entrants, instead, timings)) is not None
+        ):
             timings[instead] = seconds
     return None
 
 
 async def _timed(
-    runners: Entrants, contender: CandidateSource, timings: Mapping[CandidateSource, float]
+    entrants: Entrants, contender: CandidateSource, timings: Mapping[CandidateSource, float]
 ) -> float | None:
     """Seconds of one more contender, by a race against the original."""
-    heat = await runners.race([runners.original, contender], _ROUNDS)
-    ratio = heat.race.speedup(1)
-    return None if ratio is None else timings[runners.original] / ratio.median
+    # By the ratio to the original: what the first race took was on another minute's clock.
+    race_result = await entrants.race([entrants.original, contender], _ROUNDS)
+    ratio = race_result.race.speedup(1)
+    return None if ratio is None else timings[entrants.original] / ratio.median
 
 
 @dataclass
 class KernelTrials:
     """The trials of one program, one after the other, as an executor comes to them."""
 
-    runners: Entrants
+    entrants: Entrants
     maker: KernelMaker
     best: CandidateSource
     """The kernel that all others are raced against: the clock of the machine cancels."""
@@ -281,14 +288,14 @@ class KernelTrials:
             if contender.place is not None
         }
         timed = await tune_from_timings(
-            places, self._beside, self._time, budget.trials, budget.trial_seconds
+            places, self._neighbours, self._time, budget.trials, budget.trial_seconds
         )
         return {self._made[kernel.place]: kernel.seconds for kernel in timed}
 
-    async def _beside(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
+    async def _neighbours(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
         """The schedules near `place`; none where the process that knows them is gone."""
         try:
-            return await self.maker.beside(place)
+            return await self.maker.neighbours(place)
         except OptimizeError as error:
             self._tell_once(f"no further kernels are tried: {error}")
             return ()
@@ -297,7 +304,7 @@ class KernelTrials:
         """Tells it the first time: what is wrong with one of many may be wrong with all of them."""
         if text not in self._told:
             self._told.add(text)
-            self.runners.tell(text)
+            self.entrants.tell(text)
 
     async def _time(self, place: SchedulePoint) -> float | None:
         """The seconds of these kernels; `None` where they do not run."""
@@ -306,10 +313,11 @@ class KernelTrials:
         except OptimizeError as error:
             self._tell_once(f"kernels are left out: {error}")
             return None
-        contender = self.runners.fit(contender)
+        contender = self.entrants.fit(contender)
+        # Before it is entered: a kernel that fails is not written again.
         self._made[place] = contender
-        if not await self.runners.enter(contender):
+        if not await self.entrants.enter(contender):
             return None
-        heat = await self.runners.race([self.best, contender], _ROUNDS)
-        ratio = heat.race.speedup(1)
+        race_result = await self.entrants.race([self.best, contender], _ROUNDS)
+        ratio = race_result.race.speedup(1)
         return None if ratio is None else self.seconds / ratio.median

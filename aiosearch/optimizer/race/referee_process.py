@@ -34,9 +34,9 @@ from ...equivalence.rounding.machine import rounded
 from ...equivalence.rounding.noise import NoisyArray
 from ...equivalence.runnables import ExecutedProgram
 from ...measure import Draw, ExecutorError, Failure
-from ...measure.draws import draw
 from ...measure.host.threads import to_the_end
 from ...measure.protocol import Parcel
+from ...measure.random_inputs import draw
 from ...measure.shared_arrays import SharedArrays, nameless_file
 from ...processes.frames import Channel, enter_child
 from ...tensor import DType
@@ -115,6 +115,8 @@ async def judge_outputs(case: JudgeRequest, run: Run) -> FloatEvidence | Failure
 async def _judged(case: JudgeRequest, run: Run) -> FloatEvidence | Failure:
     async with _letterbox() as letterbox, _referee(letterbox) as referee:
         referee.send(_encode(case))
+        # The referee leads: it asks for a run of either side as often as it wants, then gives its
+        # verdict.
         while True:
             match _decode_reply.decode(await referee.hear()):
                 case OutputsWanted(side, inputs):
@@ -134,6 +136,7 @@ async def _letterbox() -> AsyncIterator[SharedArrays]:
     try:
         yield letterbox
     finally:
+        # The file has no name: with the last descriptor its memory is gone.
         os.close(letterbox.fd)
 
 
@@ -172,6 +175,8 @@ class _HostRun:
 
     def own(self, inputs: Sequence[Leaf]) -> list[Leaf]:
         self._channel.send(_encode(OutputsWanted(self._side, self._letterbox.put(inputs))))
+        # The host sends nothing of its own accord between a request and its answer: one frame is
+        # all there is.
         (payload,) = self._channel.receive()
         reply = _decode_request.decode(payload)
         assert isinstance(reply, OutputsReady)
@@ -199,13 +204,15 @@ def compared(case: JudgeRequest, ours: _HostRun, theirs: _HostRun) -> FloatEvide
             compare_on(_drawn(case, seed + number), ours, theirs, f"as timed ({number})", strict)
             for number in range(1, EXTRA_DRAWS + 1)
         )
-    far = (
-        compare_on(inputs.inputs(ours.program, seed), ours, theirs, f"vast ({number})", strict)
-        for number, inputs in enumerate(overflow_inputs(ours.program, seed), 1)
+    vast = (
+        compare_on(draws.inputs(ours.program, seed), ours, theirs, f"vast ({number})", strict)
+        for number, draws in enumerate(overflow_inputs(ours.program, seed), 1)
     )
     usual = replace(evidence, trials=trials)
+    # To pass counts only where the usual distributions agree: else vast inputs, on which little can
+    # be judged, would be the only evidence.
     telling = {FloatStatus.FAILED, *({FloatStatus.PASSED} if usual.outcome == "agree" else ())}
-    return replace(usual, trials=(*trials, *(inputs for inputs in far if inputs.status in telling)))
+    return replace(usual, trials=(*trials, *(trial for trial in vast if trial.status in telling)))
 
 
 def _drawn(case: JudgeRequest, seed: int) -> list[Leaf]:

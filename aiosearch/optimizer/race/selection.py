@@ -48,9 +48,12 @@ async def decide_race(
     a race of its own too.
     """
     in_doubt = False
+    # The last race stands, whatever noise it had: its result is marked as in doubt instead.
     for left in range(RACE_RERUNS, -1, -1):
         race = await racing()
         hidden = any(map(race.hides, filter(counts, range(1, len(race.laps)))))
+        # It stays in doubt even if the next race is quiet: what one race hid, another one may have
+        # missed.
         in_doubt |= hidden
         if not hidden or not left or winners(race, counts):
             break
@@ -89,6 +92,7 @@ class RaceResult:
 
     def seconds(self, contender: CandidateSource) -> float:
         place = self.entrants.index(contender)
+        # A candidate without times never is the fastest.
         return math.inf if self.race.speedup(place) is None else times(self.race, place)[1]
 
     def speedup(self, contender: CandidateSource, over: CandidateSource) -> float:
@@ -109,6 +113,8 @@ class RaceResult:
         timed = [place for place in left if self.race.speedup(place) is not None]
         places = sorted(timed, key=lambda place: -ratio(self.race, place))
         plain = [place for place in places if is_plain(self.entrants[place])][:1]
+        # Where weights are not the same from call to call, only a candidate that packs nothing can
+        # run.
         unpacked = [place for place in places if self.entrants[place].beforehand is None][:1]
         chosen = dict.fromkeys([*places[:most], *unpacked, *plain])
         return [self.entrants[0], *(self.entrants[place] for place in chosen)]
@@ -147,7 +153,7 @@ class Selection:
         return self.final.entrants.index(self.winner)
 
     def seconds(self, contender: CandidateSource) -> float:
-        """Of one that ran in the final race."""
+        """The median time of a contender that ran in the final race."""
         return self.final.seconds(contender)
 
     def speedup(self, over: CandidateSource) -> float:
@@ -163,6 +169,7 @@ def is_plain(contender: CandidateSource) -> bool:
 def times(race: Race, place: int) -> tuple[float, float, float]:
     """The median of a contender's times, between the ends of its interval."""
     samples = race.laps[place].samples[race.deciding]
+    # The interval of a median, by ranks: it assumes nothing of how times are distributed.
     cut, _ = interval(len(samples.wall))
     ordered = sorted(samples.wall)
     return ordered[cut], samples.median(), ordered[-1 - cut]
@@ -179,7 +186,8 @@ def describe_objection(floats: FloatEvidence) -> str:
 
 
 def describe_slower_modes(race: Race, place: int) -> str:
-    """In which ways of running one that would be faster is slower."""
+    """The ways of running in which a contender that would be faster is slower, as a clause."""
+    # What is slower where it matters most has lost by that alone.
     seems = ratio(race, place) > 1
     slower = [
         f"{speedup.median:.2f} times {way.told}"

@@ -54,57 +54,60 @@ class Selector:
     settings: JaxSettings = field(default_factory=current_settings)
     """The settings of jax under which the winner will run."""
     maker: KernelMaker | None = None
-    """Writes further kernels, beside those among the contenders."""
+    """Writes further kernels, in addition to those among the contenders."""
     _finals: dict[CandidateSource, RaceResult] = field(default_factory=dict)
     _sure: dict[CandidateSource, FloatEvidence] = field(default_factory=dict)
     """What has won once more, and the evidence for it; it need not do so again."""
     _in_doubt: bool = False
     _again: set[CandidateSource] = field(default_factory=set)
-    """Those that have been watched, or could not be."""
+    """Contenders that have been watched, or could not be."""
     _first: RaceResult | None = None
     """The race that chose who runs in the last one, where there were too many."""
     _raced: set[CandidateSource] = field(default_factory=set)
     """Who has run in a last race."""
 
     def __post_init__(self) -> None:
-        self._field = Entrants(
+        self._entrants = Entrants(
             self.executor, self.program, self.seed, self.strict, self.tell, self.settings
         )
 
     async def select(self, contenders: Sequence[CandidateSource]) -> Selection:
         """Races contenders, the original first; raises `OptimizeError` where the original itself
         cannot be run."""
-        inputs = await self._field.begin(contenders)
-        count = len(self._field.compiled)
+        inputs = await self._entrants.begin(contenders)
+        count = len(self._entrants.compiled)
         self.tell(f"{count} of {len(contenders)} compiled; racing on {inputs}")
         last = await self._last_race(await self._finalists())
         winner, floats, otherwise = await self._chosen(last)
         while (again := await self._watched(last) or self._next_best(winner)) is not None:
-            heat = await self._last_race(again)
-            chosen = await self._chosen(heat)
+            race_result = await self._last_race(again)
+            chosen = await self._chosen(race_result)
             if chosen[0] is not contenders[0]:
                 # The later race has the earlier winner in it: whoever wins there beats both.
-                last, (winner, floats, otherwise) = heat, chosen
+                last, (winner, floats, otherwise) = race_result, chosen
             elif winner is contenders[0]:
-                last = heat
+                last = race_result
         self._note_losers()
         final = self._finals.get(winner, last)
-        tried = self._tried([*contenders, *self._field.compiled], last, winner)
+        tried = self._tried([*contenders, *self._entrants.compiled], last, winner)
+        # If something won, it is above the noise, whatever else may be hidden.
         in_doubt = winner is contenders[0] and self._in_doubt
         return Selection(winner, last, final, tried, inputs, otherwise, floats, in_doubt)
 
     async def _finalists(self) -> list[CandidateSource]:
-        """Those that did best in a first race, where there are too many, and kernels near them."""
-        everyone = list(self._field.compiled)
+        """The contenders that did best in a first race, where there are too many, and kernels near
+        them."""
+        everyone = list(self._entrants.compiled)
+        # One more for the original, which always runs.
         if len(everyone) <= self.budget.finalists + 1:
             return everyone
         self._first = first = await self._race(everyone, self.budget.rounds // 3)
         tuned = (
             []
             if self.maker is None
-            else await tune_kernels(self._field, first, self.maker, self.budget)
+            else await tune_kernels(self._entrants, first, self.maker, self.budget)
         )
-        finalists = [*first.best(self.budget.finalists, self._field.notes), *tuned]
+        finalists = [*first.best(self.budget.finalists, self._entrants.notes), *tuned]
         self.tell(f"{len(finalists) - 1} beside the original in the last race")
         return finalists
 
@@ -124,12 +127,13 @@ class Selector:
         lacking = [
             contender
             for contender in rivals
-            if contender in self._field.overflown and contender not in self._again
+            if contender in self._entrants.overflown and contender not in self._again
         ]
+        # Each is watched once: if it is out again, it is out for good.
         self._again.update(lacking)
-        instead = [await self._field.instead(contender) for contender in lacking]
+        instead = [await self._entrants.instead(contender) for contender in lacking]
         watched = [contender for contender in instead if contender is not None]
-        left = [contender for contender in rivals if contender not in self._field.notes]
+        left = [contender for contender in rivals if contender not in self._entrants.notes]
         return [original, *left, *watched] if watched else None
 
     def _next_best(self, winner: CandidateSource) -> list[CandidateSource] | None:
@@ -139,12 +143,13 @@ class Selector:
         Others of a wrong form are left out: they compute the same program and are as wrong. The
         best spelling runs again, for comparison.
         """
-        first, notes, wrong = self._first, self._field.notes, self._field.inaccurate
-        if first is None or winner is not self._field.original or not wrong:
+        first, notes, wrong = self._first, self._entrants.notes, self._entrants.inaccurate
+        if first is None or winner is not self._entrants.original or not wrong:
             return None
         seemed = [first.entrants[place] for place in apparent_winners(first.race)]
         if any(contender in self._raced and contender not in notes for contender in seemed):
             return None
+        # A form that was wrong on the device is wrong in every spelling.
         forms = {contender.form for contender in wrong}
         left = [
             contender
@@ -156,7 +161,7 @@ class Selector:
             return None
         self.tell(f"none of them can be taken: {len(next_best)} more beside the original")
         plain = [] if first.plain in notes else [first.plain]
-        return list(dict.fromkeys([self._field.original, *next_best, *plain]))
+        return list(dict.fromkeys([self._entrants.original, *next_best, *plain]))
 
     async def _last_race(self, finalists: Sequence[CandidateSource]) -> RaceResult:
         """Races the finalists, again where noise may hide something."""
@@ -166,7 +171,7 @@ class Selector:
             return (await self._race(finalists, self.budget.rounds)).race
 
         def counts(place: int) -> bool:
-            return finalists[place] not in self._field.notes
+            return finalists[place] not in self._entrants.notes
 
         race, in_doubt = await decide_race(racing, self.tell, counts)
         self._in_doubt |= in_doubt
@@ -175,7 +180,9 @@ class Selector:
     async def _race(
         self, entrants: Sequence[CandidateSource], rounds: int, seed: int = 0
     ) -> RaceResult:
-        return await self._field.race(entrants, rounds, seconds=self.budget.race_seconds, seed=seed)
+        return await self._entrants.race(
+            entrants, rounds, seconds=self.budget.race_seconds, seed=seed
+        )
 
     def _note_losers(self) -> None:
         if self._first is None:
@@ -183,7 +190,9 @@ class Selector:
         race = self._first.race
         for place, contender in enumerate(self._first.entrants):
             if contender not in self._raced and race.speedup(place) is not None:
-                self._field.note([contender], f"{ratio(race, place):.2f} times in the first race")
+                self._entrants.note(
+                    [contender], f"{ratio(race, place):.2f} times in the first race"
+                )
 
     async def _winner(
         self, last: RaceResult, *, beforehand: bool = True
@@ -191,13 +200,14 @@ class Selector:
         """The fastest that wins in `last` and alone, and that the device computes accurately."""
         for place in winners(last.race):
             contender = last.entrants[place]
-            if contender in self._field.notes:
+            if contender in self._entrants.notes:
                 continue
             if contender.beforehand is not None and not beforehand:
                 continue
+            # It has been checked and confirmed in an earlier pass: a further race adds nothing.
             if contender in self._sure:
                 return contender, self._sure[contender]
-            floats = await self._field.agreeing(contender)
+            floats = await self._entrants.agreeing(contender)
             # The check comes first: it needs no quiet machine, and what is wrong need not be timed
             # again.
             if floats is not None and await self._confirmed(last, contender):
@@ -211,6 +221,7 @@ class Selector:
         By the median of the paired rounds, which is what will be reported, it must not be behind
         the best spelling either.
         """
+        # A `dict`, as the best spelling may be the contender or the original itself.
         alone = dict.fromkeys([last.entrants[0], contender, last.plain])
         self.tell(f"racing {contender.how} once more, to confirm it")
         final = await self._race(list(alone), self.budget.rounds, CONFIRMATION_SEED_OFFSET)
@@ -223,7 +234,7 @@ class Selector:
             outcome = f"{ratio(final.race, 1):.2f} times in a race of its own"
             outcome += f", {over_plain:.2f} times the best spelling" if final.race.wins(1) else ""
             heard = f"not confirmed: {outcome}, with noise {describe_noise(final.race)}"
-            self._field.is_out(contender, heard)
+            self._entrants.is_out(contender, heard)
         return False
 
     def _tried(
@@ -238,8 +249,9 @@ class Selector:
         return tuple(records.values())
 
     def _one_tried(self, contender: CandidateSource, place: int | None, race: Race) -> Tried:
-        note = self._field.notes.get(contender, "")
+        note = self._entrants.notes.get(contender, "")
         verdict = contender.verdict[0] if contender.verdict else "its own operations"
+        # It did not run in the last race: what it took in the first one is on another clock.
         if place is None or race.speedup(place) is None:
             return Tried(contender.how, None, None, note, verdict)
         low, middle, high = times(race, place)

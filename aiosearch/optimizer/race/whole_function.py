@@ -45,14 +45,17 @@ def is_single_program(cut: CutFunction) -> bool:
 
     Then it takes all arrays as arguments: those that were closed over, XLA may prepare itself.
     """
+    # Pieces without inputs only make constants.
     inputs = [piece.inputs for piece in cut.pieces if piece.inputs]
     return len(inputs) == 1 and not any(var in cut.flat.constants for var in inputs[0])
 
 
 def whole_key(key: Key, cut: CutFunction, faster: Mapping[Subject, Answer]) -> Key:
-    """Names the function and what is to stand in it, beside the device and versions of `key`."""
+    """Names the function and what is to stand in it, for the device and versions of `key`."""
     # Functions among the parameters print their address, which differs in each process.
     texts = [re.sub(r" at 0x[0-9a-f]+", "", str(piece.jaxpr)) for piece in cut.pieces]
+    # Their sources and not their ids: an answer that was found again with more effort is another
+    # question.
     texts += sorted(answer.source for answer in faster.values())
     name = hashlib.blake2b("\0".join(texts).encode(), digest_size=16).hexdigest()
     return msgspec.structs.replace(
@@ -136,7 +139,7 @@ class WholeRace:
         faster: Mapping[Subject, Answer],
         loaded: Mapping[Subject, Replacement | Packed],
     ) -> Answer | Failure:
-        """Which answers stay; a `Failure` where the function as it is cannot be timed elsewhere.
+        """The answers that stay; a `Failure` where the function as it is cannot be timed elsewhere.
 
         An arrangement that fails is out alone.
         """
@@ -151,6 +154,8 @@ class WholeRace:
             if isinstance(arrangement, Compiled):
                 compiled.append(arrangement)
                 ids.append([faster[subject].id for subject in subjects])
+            # The first arrangement is the function as written: without it there is nothing to
+            # compare with.
             elif not compiled:
                 return arrangement
         return await self._decided(key, title(cut.function, None), compiled, ids)
@@ -165,6 +170,8 @@ class WholeRace:
                 self.tell(f"as a whole, {lap.failure}")
         if race.laps[0].failure is not None:
             return race.laps[0].failure
+        # Alone against the original and with another seed: the winner of several is partly chosen
+        # by its luck.
         for place in winners(race):
             pair = [compiled[0], compiled[place]]
             again = await self._race(pair, self.seed + CONFIRMATION_SEED_OFFSET)
@@ -221,6 +228,7 @@ def _arrangements(
     """What is worth a trial: all that are faster, and the few that save most, each alone."""
     yield "all that are faster", frozenset(faster)
     if len(faster) > 1:
+        # Each alone, since what pays together may be carried by one of them.
         ordered = sorted(faster, key=lambda subject: -_saved(cut, subject, faster[subject]))
         for place, subject in enumerate(ordered[:MOST_TRIED_ALONE]):
             yield f"only {subject.program.name}, {place}", frozenset({subject})
@@ -241,5 +249,6 @@ def _value(example: Leaf, aval: AbstractArray) -> PyTree:
 
 
 def _types(arrays: Sequence[Leaf]) -> tuple[ArrayType, ...]:
+    # Random keys travel as their bits.
     types = map(bits_type, arrays)
     return tuple(ArrayType(str(array_type.dtype), tuple(array_type.shape)) for array_type in types)

@@ -1,10 +1,10 @@
 """The signature of a call: which arguments are arrays, which are static, and the pytree that they
 come in.
 
-Example: `f(x, {"w": w}, axis=1)` with `static_argnames="axis"` has the leaves x and w, the static
-argument `axis` with the value 1, and the tree `((*, {"w": *}), {"axis": None})`. A call with other
-arrays of any shape has an equal `CallSignature`; `axis=0`, or a list in the place of the dict,
-makes it another one.
+Example: for `def f(x, params, *, axis)`, the call `f(x, {"w": w}, axis=1)` with
+`static_argnames="axis"` has the leaves x and w, the static argument `axis` with the value 1, and
+the tree `((*, {"w": *}), {"axis": None})`. A call with other arrays of any shape has an equal
+`CallSignature`; `axis=0`, or a list in the place of the dict, makes it another one.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ class CallSignature:
         names = input_names(self.function, args)
         for path, _ in jax.tree_util.tree_flatten_with_path(kwargs)[0]:
             name = "_".join(re.findall(r"\w+", jax.tree_util.keystr(path)))
+            # Two paths may have one text, as `["a_b"]` and `["a"]["b"]`.
             while name in names:
                 name += "_"
             names.append(name)
@@ -132,6 +133,7 @@ def call_signature(
         _demand_hash(at, value)
     leaves, tree = jax.tree_util.tree_flatten(_dynamic(args, kwargs, static))
     call = CallSignature(function, signature, static, len(args), frozenset(kwargs), tree)
+    # After the static ones are set apart: only what is left has to be an array.
     _demand_arrays(call, leaves)
     return call, leaves
 

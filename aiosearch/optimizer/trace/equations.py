@@ -57,7 +57,7 @@ _PRIMITIVES = {
     EquationKind.EXPONENTIAL: "cosh exp exp2 expm1 log log1p log2 logistic sinh tanh",
 }
 _KINDS = {name: kind for kind, names in _PRIMITIVES.items() for name in names.split()}
-_GATHERING = frozenset({"conv_general_dilated", "dot_general"})
+_CONTRACTIONS = frozenset({"conv_general_dilated", "dot_general"})
 
 
 def equation_kind(equation: JaxprEqn) -> EquationKind:
@@ -65,6 +65,7 @@ def equation_kind(equation: JaxprEqn) -> EquationKind:
     inner = [
         equation_kind(inner_equation) for body in bodies(equation) for inner_equation in body.eqns
     ]
+    # What a call does is what its body does.
     if inner:
         return max(inner)
     if equation.primitive.name == "integer_pow":
@@ -74,7 +75,7 @@ def equation_kind(equation: JaxprEqn) -> EquationKind:
 
 def contracts(equation: JaxprEqn) -> bool:
     """Whether it multiplies and adds up, which is where the time goes."""
-    return any(part.primitive.name in _GATHERING for part in nested(equation))
+    return any(part.primitive.name in _CONTRACTIONS for part in nested(equation))
 
 
 def reduces(equation: JaxprEqn) -> bool:
@@ -115,7 +116,7 @@ def _called(equation: JaxprEqn) -> Iterator[ClosedJaxpr | Jaxpr]:
                 yield parameter
 
 
-_MEANT = frozenset(
+_PLACEMENT_HINTS = frozenset(
     {
         "device_put",
         "layout_constraint",
@@ -128,10 +129,10 @@ _MEANT = frozenset(
 """Primitives that compute nothing, and are written to say where, or in which order,
 something runs."""
 _LOOPS = frozenset({"scan", "while"})
-_HERE = str(Path(__file__).parent)
-_USUAL = {"bfloat16": "BF16_BF16_F32", "float16": "F16_F16_F32"}
+_THIS_PACKAGE = str(Path(__file__).parent)
+_DEFAULT_ALGORITHMS = {"bfloat16": "BF16_BF16_F32", "float16": "F16_F16_F32"}
 """The precision with which XLA multiplies these types anyway: asking for it asks for nothing."""
-_LONG = frozenset({"int64", "uint64"})
+_WIDE_INTEGERS = frozenset({"int64", "uint64"})
 """The language's integers have 32 bits."""
 
 
@@ -155,11 +156,11 @@ def classify_equations(flat: FlatJaxpr, precision: object = None) -> list[Classi
 
     `precision` is what products have here that ask for none.
     """
-    sorter = _Sorter(flat, precision)
-    return [sorter.step(index, equation) for index, equation in enumerate(flat.equations)]
+    classifier = _Classifier(flat, precision)
+    return [classifier.step(index, equation) for index, equation in enumerate(flat.equations)]
 
 
-class _Sorter:
+class _Classifier:
     def __init__(self, flat: FlatJaxpr, precision: object) -> None:
         self.precision = precision
         self.constants = ClosedOverConstants()
@@ -171,7 +172,9 @@ class _Sorter:
     def step(self, index: int, equation: JaxprEqn) -> ClassifiedEquation:
         fixed = all(isinstance(atom, Literal) or atom in self.known for atom in equation.invars)
         results: Sequence[Known] = ()
-        refusal = why_unreadable(equation, self.precision) or self.long(equation, fixed)
+        refusal = why_unreadable(equation, self.precision) or self.refuse_wide_integers(
+            equation, fixed
+        )
         if not refusal:
             results = self.reader.equation(equation, [self.value(atom) for atom in equation.invars])
             refusal = self.unread(equation, results)
@@ -193,12 +196,13 @@ class _Sorter:
             return self.reader.constant(atom.val, aval(atom))
         return self.known.get(atom) or unknown(atom, "operand")
 
-    def long(self, equation: JaxprEqn, fixed: bool) -> str:
+    def refuse_wide_integers(self, equation: JaxprEqn, fixed: bool) -> str:
         """Refuses equations on 64-bit integers, but for places that are computed beforehand and fit
         into 32."""
+        # A literal that fits is no reason to refuse an equation on 32 bits.
         atoms = [atom for atom in equation.invars if not isinstance(atom, Literal)]
         operands = [*(atom for atom in atoms if atom not in self.known), *equation.outvars]
-        if fixed or not any(str(aval(atom).dtype) in _LONG for atom in operands):
+        if fixed or not any(str(aval(atom).dtype) in _WIDE_INTEGERS for atom in operands):
             return ""
         return _describe_failure(equation, "on integers of 64 bits")
 
@@ -208,6 +212,8 @@ class _Sorter:
         errors = [result for result in results if isinstance(result, CaptureError)]
         if errors:
             return _describe_failure(equation, errors[0].reason)
+        # A program has no arrays but its inputs: a table that is closed over would have to be one
+        # more.
         terms = [value.term for value in results if isinstance(value, TracedValue)]
         return (
             _describe_failure(equation, "it holds an array") if self.constants.used(terms) else ""
@@ -238,19 +244,20 @@ def _describe_failure(equation: JaxprEqn, reason: str) -> str:
     (loss)`."""
     why = f" ({reason})" if reason else ""
     place = summarize(equation.source_info)
-    where = f" at {place}" if place and _HERE not in place else ""
+    where = f" at {place}" if place and _THIS_PACKAGE not in place else ""
     return f"{equation.primitive.name}{why}{where}"
 
 
 def _reason(equation: JaxprEqn, precision: object) -> str:
     name, params = equation.primitive.name, equation.params
+    # A print or a callback: how often and when it happens is a part of what the function does.
     if equation.effects:
         return "it has effects"
     if name in _LOOPS:
         return "it is a loop"
     if name == "custom_vjp_call":
         return "it has a gradient of its own"  # which jax cannot find in a batched replacement
-    if name in _MEANT:
+    if name in _PLACEMENT_HINTS:
         return "it says where or in which order something runs"
     if _is_precise(equation, precision) or params.get("accuracy") is not None:
         return "it asks for a precision"
@@ -267,9 +274,13 @@ def _is_precise(equation: JaxprEqn, default: object) -> bool:
     asked = _named(equation.params["precision"])
     if default is not None:
         return asked != _named(default)
+    # An algorithm is usual for operands of one type only.
     dtypes = {str(aval(operand).dtype) for operand in equation.invars}
-    usual = {"DEFAULT", *(_USUAL.get(dtype) for dtype in dtypes if len(dtypes) == 1)}
-    return bool(asked - usual)
+    defaults = {
+        "DEFAULT",
+        *(_DEFAULT_ALGORITHMS.get(dtype) for dtype in dtypes if len(dtypes) == 1),
+    }
+    return bool(asked - defaults)
 
 
 def _named(precision: object) -> set[str]:

@@ -6,4 +6,5 @@ from ...errors import AiosearchError
 
 
 class SpliceError(AiosearchError):
-    """A function that cannot be traced, or a replacement that does not fit; says why."""
+    """A function that cannot be traced, or a replacement that does not fit; the
+    message says why."""

@@ -41,9 +41,10 @@ class FlatJaxpr:
         self, inputs: Sequence[Var], equations: Sequence[JaxprEqn], outputs: Sequence[Atom]
     ) -> Jaxpr:
         """A jaxpr of some of the equations; every other value that they need is an input."""
+        # A jaxpr says what effects it has; wrong ones would let XLA drop a print.
         effects = frozenset().union(*(equation.effects for equation in equations))
         pattern: Any = self.pattern
-        return pattern.replace(  # type: ignore[no-any-return]
+        return pattern.replace(  # type: ignore[no-any-return]  # jax says nothing of it
             constvars=[],
             invars=list(inputs),
             outvars=list(outputs),
@@ -97,6 +98,7 @@ class _Inliner:
     def placed(self, equation: JaxprEqn) -> JaxprEqn:
         """The equation, with the place of the call that it was inlined from where its own is in a
         library."""
+        # `summarize` leaves out frames of libraries: empty means that no frame is the user's.
         if self._place is None or summarize(equation.source_info):
             return equation
         placed: JaxprEqn = equation.replace(source_info=self._place)
@@ -120,12 +122,13 @@ def _is_plain_call(equation: JaxprEqn) -> bool:
     """Whether it is a call that asks for no placement and no options of its own."""
     params = equation.params
     placed = (*params.get("in_shardings", ()), *params.get("out_shardings", ()))
-    laid = (*params.get("in_layouts", ()), *params.get("out_layouts", ()))
+    layouts = (*params.get("in_layouts", ()), *params.get("out_layouts", ()))
     return (
         equation.primitive.name in _CALLS
         and all(type(sharding).__name__ == "UnspecifiedValue" for sharding in placed)
-        and all(layout is None for layout in laid)
+        and all(layout is None for layout in layouts)
         and not params.get("compiler_options_kvs")
+        # Random bits are integer arithmetic that no rewrite improves: as a call they stay whole.
         and not _draws(equation)
     )
 

@@ -128,6 +128,8 @@ class _Pieces:
         piece."""
         inside = {step.index for region in regions for step in region}
         groups = [[step.index for step in region] for region in regions]
+        # Each equation outside of a region is a group of its own, and can run as soon as it is
+        # ready.
         groups += [[step.index] for step in self.steps if step.index not in inside]
         pending: list[ClassifiedEquation] = []
         for place in ordered(groups, self.edges):
@@ -149,6 +151,7 @@ class _Pieces:
         """The region with all that it needs beforehand, if it can be read as a whole and anything
         uses a result of it."""
         steps = sorted({*group, *self.needed(group)}, key=lambda step: step.index)
+        # Only `group` gives: what is fixed is copied, and others have copies of their own.
         piece = self.piece(steps, group)
         reading = self.program(piece) if piece.outputs else None
         if reading is None:
@@ -192,6 +195,7 @@ class _Pieces:
             var
             for step in (steps if giving is None else giving)
             for var in step.equation.outvars
+            # Uses by these equations themselves are inside; -1, the caller, never is.
             if self.uses.get(var, frozenset()) - indices
         )
         # Numbers are closed over by the piece, not taken by it: a program has them as literals, and
@@ -234,6 +238,7 @@ class _Pieces:
         used = set(self.names.values())
         for at, var in enumerate(piece.inputs):
             name = self.names.get(var, f"x{at}")
+            # A name of an argument stays as it is; one that is made up gives way.
             while var not in self.names and name in used:
                 name += "_"
             yield name
@@ -252,6 +257,8 @@ def read_piece(piece: Piece, names: Sequence[str], title: str) -> Program | None
     results = reader.open(piece.jaxpr, (), [*map(reader.constant, piece.held), *inputs])
     values = [traced for traced in results if isinstance(traced, TracedValue)]
     terms: list[Term] = [traced.term for traced in inputs if isinstance(traced, TracedValue)]
+    # One output or input that cannot be read is enough: a program takes and gives all that the
+    # piece does.
     if len(values) < len(results) or len(terms) < len(inputs):
         return None
     try:
@@ -262,6 +269,7 @@ def read_piece(piece: Piece, names: Sequence[str], title: str) -> Program | None
 
 def _sorted(variables: Sequence[Var], first: Sequence[Atom]) -> list[int]:
     """The places of `variables`, those that are in `first` before all others and in its order."""
+    # Reversed, so that a variable that occurs twice has its first place.
     ranks = {var: at for at, var in reversed([*enumerate(first)]) if not isinstance(var, Literal)}
     return sorted(range(len(variables)), key=lambda at: ranks.get(variables[at], len(first)))
 

@@ -59,7 +59,7 @@ class Clusters:
     def __init__(self, edges: Iterable[tuple[int, int]], count: int) -> None:
         self._parent = list(range(count))
         self._size = [1] * count
-        self._apart: set[tuple[int, int, int, int]] = set()
+        self._refused: set[tuple[int, int, int, int]] = set()
         self._after: list[set[int]] = [set() for _ in range(count)]
         for earlier, later in edges:
             self._after[earlier].add(later)
@@ -79,7 +79,7 @@ class Clusters:
         left, right = self.find(left), self.find(right)
         if left == right:
             return True
-        if self._is_apart(left, right):
+        if self._would_make_a_cycle(left, right):
             return False
         self.merge(left, right)
         return True
@@ -95,17 +95,17 @@ class Clusters:
         # Edges into `right` stay as they are: `find` maps their ends to `left`.
         self._after[right] = set()
 
-    def _is_apart(self, left: int, right: int) -> bool:
+    def _would_make_a_cycle(self, left: int, right: int) -> bool:
         """Whether a third group is between two groups.
 
         A refusal is remembered with the sizes of both: paths between them appear only where one of
         the two grows, so that an equal pair of sizes has an equal answer.
         """
         pair = (left, self._size[left], right, self._size[right])
-        if pair not in self._apart:
+        if pair not in self._refused:
             if not (self._leads_around(left, right) or self._leads_around(right, left)):
                 return False
-            self._apart.add(pair)
+            self._refused.add(pair)
         return True
 
     def after(self, cluster: int) -> set[int]:
@@ -146,6 +146,8 @@ def ordered(groups: Sequence[Sequence[int]], edges: Iterable[tuple[int, int]]) -
     for earlier, later in edges:
         if home[earlier] != home[later]:
             needs[home[later]].add(home[earlier])
+    # Roots in the order of the text, which keeps the order of the function among independent
+    # groups.
     firsts = sorted(needs, key=lambda place: min(groups[place]))
     return list(_visited(firsts, needs))
 
@@ -157,6 +159,7 @@ def _visited(places: Iterable[int], needs: Mapping[int, set[int]]) -> Iterator[i
     for start in places:
         stack = [start]
         while stack:
+            # One at a time, and the smallest first: the order is the same in every process.
             missing = sorted(needs[stack[-1]] - done)
             if missing:
                 stack.append(missing[0])
@@ -188,6 +191,7 @@ def _repeats(region: list[ClassifiedEquation]) -> list[list[ClassifiedEquation]]
     start, period, copies = repetition
     end = start + period * copies
     chain = [region[at : at + period] for at in range(start, end, period)]
+    # What is left on both sides may have chains of its own, of other layers.
     before, after = region[:start], region[end:]
     return [*(_repeats(before) if before else []), *chain, *(_repeats(after) if after else [])]
 
@@ -226,6 +230,7 @@ def _token(step: ClassifiedEquation) -> Hashable:
     """
     equation = step.equation
     types = tuple(str(atom.aval) for atom in (*equation.invars, *equation.outvars))
+    # Two layers that differ in a literal, such as a scale, are different programs.
     numbers = tuple(str(atom) for atom in equation.invars if isinstance(atom, Literal))
     params = [f"{name}={value}" for name, value in equation.params.items()]
     return equation.primitive.name, types, numbers, *(text for text in params if "0x" not in text)
@@ -275,6 +280,7 @@ def _aligned(
     A run of tokens may begin anywhere within a layer, and only few of the `period` possible borders
     are narrow.
     """
+    # At least two whole layers have to fit behind the first place.
     for first in range(start, min(start + period, stop - 2 * period + 1)):
         copies = (stop - first) // period
         if all(_hands_on(uses, first + period * copy, period) for copy in range(copies - 1)):
@@ -287,6 +293,8 @@ def _hands_on(uses: Sequence[Sequence[int]], start: int, period: int) -> bool:
     no later one."""
     end = start + period
     takers = [at for producer in range(start, end) for at in uses[producer] if at >= end]
+    # A value that skips a layer, as of a residual from afar, would have to pass through a piece
+    # that does not use it.
     return bool(takers) and max(takers) < end + period
 
 
@@ -300,6 +308,7 @@ def _narrowed(region: Sequence[ClassifiedEquation], largest: int) -> list[list[C
     pieces, start = [], 0
     passing = _passing(region)
     while len(region) - start > largest:
+        # The last of these is taken: pieces as large as allowed have most to fuse.
         narrow = [at for at in range(start + 1, start + largest + 1) if passing[at] <= 1]
         if not narrow:
             narrow = [at for at in range(start + largest, len(region)) if passing[at] <= 1][:1]
@@ -319,6 +328,7 @@ def _passing(region: Sequence[ClassifiedEquation]) -> list[int]:
     changes: Counter[int] = Counter()
     for producer, takers in enumerate(_uses(region)):
         if takers:
+            # It begins behind its producer, and ends behind its last taker.
             changes[producer + 1] += 1
             changes[max(takers) + 1] -= 1
     count, counts = 0, []
@@ -338,7 +348,10 @@ def dependencies(steps: Sequence[ClassifiedEquation]) -> list[tuple[int, int]]:
         for atom in step.equation.invars
         if not isinstance(atom, Literal) and atom in producers
     }
+    # A print or a callback must not move across another one.
     effects = [step.index for step in steps if step.equation.effects]
+    # Sorted: sets of pairs have another order in each process, and the order of joins decides which
+    # groups arise.
     return sorted(edges | set(pairwise(effects)))
 
 
@@ -433,6 +446,7 @@ def _is_worth_it(region: Sequence[ClassifiedEquation]) -> bool:
     computing = [step for step in region if step.kind is not EquationKind.MOVE]
     parts = [part for step in computing for part in nested(step.equation) if not any(bodies(part))]
     many = sum(equation_kind(part) is not EquationKind.MOVE for part in parts) > 1
+    # One operation that reduces can be written in several ways; a single pointwise one cannot.
     again = many or any(reduces(step.equation) for step in computing)
     return again and _is_floating(computing)
 

@@ -124,8 +124,7 @@ class Spliced:
         self.cut = cut
         self.replacements = dict(replacements or {})
         self.too_large: set[Subject] = set()
-        """Those for which there was no memory to pack what they want: they run as
-        `Packed.otherwise`."""
+        """Subjects for whose packed inputs there was no memory: they run as `Packed.otherwise`."""
         self._ready: dict[Piece, tuple[list[Leaf], tuple[Leaf, ...]]] = {}
         unknown = self.replacements.keys() - set(cut.subjects)
         if unknown:

@@ -38,7 +38,7 @@ class CutFunction:
     avals: tuple[AbstractArray, ...]
     """The abstract values of its arrays."""
     places: tuple[jax.sharding.Sharding | None, ...]
-    """The sharding of each array that it was traced with; `None` for what lay nowhere."""
+    """The sharding of each array that it was traced with; `None` for one that was on no device."""
     constant: frozenset[int]
     """Positions of the arrays that stay the same from call to call."""
     held: Mapping[int, Leaf]
@@ -98,7 +98,7 @@ class Traced:
 
     @property
     def places(self) -> tuple[jax.sharding.Sharding | None, ...]:
-        """The sharding of each example; `None` for what lies nowhere."""
+        """The sharding of each example; `None` for one that is on no device yet."""
         return tuple(map(array_sharding, self.examples))
 
     @cached_property
@@ -108,11 +108,12 @@ class Traced:
 
     @property
     def shardings(self) -> tuple[jax.sharding.Sharding, ...]:
-        """The shardings of all that is given or closed over.
+        """The shardings of all arrays that are given or closed over.
 
-        What is closed over and lies on one device is left out: jax moves it to where the rest is.
+        An array that is closed over and is on one device is left out: jax moves it to where the
+        others are.
         """
-        arguments = [array_sharding(leaf) or _meant(leaf) for leaf in self.examples]
+        arguments = [array_sharding(leaf) or _requested_sharding(leaf) for leaf in self.examples]
         held = [array_sharding(array) for array in self.closed_over]
         spread = [
             sharding for sharding in held if sharding is not None and len(sharding.device_set) > 1
@@ -123,6 +124,7 @@ class Traced:
         """Cuts the function. Nothing in here asks jax to trace, so that any thread will do."""
         flat = inline_calls(self.jaxpr)
         steps = classify_equations(flat, self.precision)
+        # Arrays that are closed over never change under a trace, as jax has it.
         constants = {flat.inputs[at] for at in self.constant} | set(flat.constants)
         groups = regions(flat, steps, self.largest)
         names: dict[Var, str] = dict(zip(flat.inputs, self.call.names(), strict=True))
@@ -184,7 +186,7 @@ def array_sharding(leaf: Leaf) -> jax.sharding.Sharding | None:
     return leaf.sharding if is_array(leaf) else None
 
 
-def _meant(leaf: Leaf) -> jax.sharding.Sharding | None:
+def _requested_sharding(leaf: Leaf) -> jax.sharding.Sharding | None:
     """The sharding of a `jax.ShapeDtypeStruct`, where it says one."""
     return leaf.sharding if isinstance(leaf, jax.ShapeDtypeStruct) else None
 
@@ -193,8 +195,11 @@ def _precision() -> object:
     """The precision of a product under the settings of this thread, as jax writes it into an
     equation."""
     config: Any = jax.config
+    # XLA's own default, which needs no trace.
     if config.jax_default_matmul_precision is None:
         return None
+    # jax resolves its setting when it writes an equation: a trace of one product tells what it
+    # means here.
     (equation,) = jax.make_jaxpr(jax.lax.dot)(*[np.zeros((1, 1), np.float32)] * 2).eqns
     return equation.params["precision"]
 
@@ -205,6 +210,7 @@ def _traced(form: CallSignature, leaves: Sequence[Leaf]) -> tuple[ClosedJaxpr, P
 
     def flat(*arrays: Leaf) -> list[Leaf]:
         nonlocal tree
+        # The tree of the result is known only inside of the trace.
         results, tree = jax.tree_util.tree_flatten(form.run(arrays))
         for result in results:
             if not _is_array(result):
@@ -215,6 +221,7 @@ def _traced(form: CallSignature, leaves: Sequence[Leaf]) -> tuple[ClosedJaxpr, P
         closed = jax.make_jaxpr(flat)(*leaves)
     except Exception as error:  # whatever the function's own code raises on a tracer
         reason = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
+        # A `jit` inside names its own argument, which the user does not see.
         if _UNHASHABLE in reason:
             reason = _STATIC
         problem = f"cannot trace {title(form.function, None)}: {reason}{user_frame(error)}"

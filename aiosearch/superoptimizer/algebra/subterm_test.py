@@ -47,7 +47,7 @@ class _Sum(NamedTuple):
     """A sum of the host that is looked into, less the factors that the part has claimed."""
 
     whole: Mask
-    """All indices that it sums over."""
+    """The set of indices that the sum is over."""
     bound: Mask
     """The indices that are still to be summed over: those that the part has not summed itself."""
     left: Product
@@ -69,7 +69,7 @@ class SubtermTest:
         self._forms = forms
         self._known: dict[int, bool] = {}
         self._beside: dict[Spot, tuple[dict[Product, int], int]] = {}
-        """By `Spot`: the constants of the host's other monomials, and the constant of this one."""
+        """The constants of the host's other monomials, and the constant of this one, by `Spot`."""
         self._hosts: dict[int, bool] = {}
         """The forms that may contain parts, and whether the reference computes them as they are."""
         for term in terms:
@@ -79,10 +79,10 @@ class SubtermTest:
         for term in list(self._hosts):
             self._add_inner(term)
         self._spots_known: dict[int, dict[Spot, None]] = {}
-        """By unit, where it may be placed. For a sum also where its first factor is: its other
-        factors have to be there too."""
+        """The spots where a unit may be placed. A sum may also be where its first factor is: its
+        other factors have to be there too."""
         self._places: dict[int, list[Spot]] = {}
-        """By unit, the monomials that have it as a factor."""
+        """The monomials that have a unit as a factor."""
         for host in self._hosts:
             for mono, _ in forms.items[host]:
                 for unit in dict.fromkeys(self._units_in((mono[0], mono[1]))):
@@ -210,7 +210,7 @@ class SubtermTest:
         return spots
 
     def _placements(self, unit: int) -> Iterator[Spot]:
-        """Where `unit` is a factor, or, if it is a sum, where its first factor is."""
+        """The spots where `unit` is a factor, or, if it is a sum, where its first factor is."""
         yield from self._places.get(unit, ())
         key = self._forms.units[unit]
         if key[0] == "sum":
@@ -255,8 +255,8 @@ class SubtermTest:
         return self._forms.of_monomial(((), (), mono[2], mono[3]), factor)
 
     def _ratios(self, room: _Remainder, outside: tuple[Powers, ...]) -> set[int]:
-        """By what the constant of a part may be off, as a mean may stand where the reference has a
-        sum.
+        """The factors by which the constant of a part may be off, as a mean may stand where the
+        reference has a sum.
         """
         forms = self._forms
         ratios = {forms.one}

@@ -69,7 +69,9 @@ class Builder:
         return Program(self._reference.program.name, self._reference.program.inputs, stored)
 
     def _computed(self, built: BuiltKernels, sizes: Mapping[str, Dim]) -> dict[int, Term]:
-        """By class, the tensors that are there, and those that kernels store."""
+        """The tensors that are there, and those that kernels store, by the number of their
+        class.
+        """
         inputs = self._reference.program.inputs
         values: dict[int, Term] = dict(zip(self._tables.inputs, inputs, strict=True))
         values.update(self._tables.views)

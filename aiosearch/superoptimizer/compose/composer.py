@@ -85,11 +85,14 @@ class Composer:
         return reassembled(plan, [kernel or piece.program for kernel, piece in pairs])
 
     def _plan(self, program: Program) -> Plan | None:
+        # Search has no operator for casts, so pieces are cut from the program without those of half
+        # types.
         searched = uncast(program)
         try:
             return partition(
                 searched, self._price, MOST_OPERATORS, least=self._least, searchable=_searchable
             )
+        # A program that cannot be searched, or not in time, is answered as it is by the caller.
         except (PartitionError, TensorError):
             return None
 
@@ -114,6 +117,8 @@ class Composer:
         return seconds
 
     def _piece(self, piece: Program) -> _Piece | None:
+        # None is remembered too: a piece that ran out of time is not tried again, as time only gets
+        # less.
         if piece not in self._searched:
             try:
                 self._searched[piece] = _Piece(piece, self._may_continue)
@@ -124,6 +129,8 @@ class Composer:
     def _may_continue(self, text: str) -> bool:
         """The `ShouldContinue` of the searches: raises at the end of the time."""
         if time.monotonic() > self._deadline:
+            # Breaking off by an exception: what a piece has of its derivation graph so far would be
+            # incomplete, and look as if it had no program.
             raise _OutOfTimeError
         return True
 
@@ -152,6 +159,7 @@ class _Piece:
 
     def seconds(self, device: Device, going: ShouldContinue) -> float | None:
         """What the best kernel should take; None where there is none."""
+        # Ranking is put off until a price is asked for: partitioning asks for few of the pieces.
         if self._best is None and self._kernel_graphs:
             ranked = Ranking(self._problem.skeletons, device).best(self._kernel_graphs, 1, going)
             self._best = ranked[0].filling if ranked else None
@@ -161,6 +169,8 @@ class _Piece:
         """Different things that the kernels compute, as plain operators, best predicted first."""
         reference = self._problem.tables.reference
         costs: dict[Program, float] = {}
+        # Different block graphs often compute one program without blocks, so more are looked at
+        # than are given back.
         for built in islice(self._programs(), LOOKED_AT):
             if time.monotonic() > until:
                 break

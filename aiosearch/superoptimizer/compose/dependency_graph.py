@@ -93,6 +93,7 @@ class _DependencyBuilder:
         self.constant: set[Term] = set()
         self._kernels: dict[Kernel, int] = {}
         for term in program.terms():
+            # Terms inside of kernels belong to these, and are in no graph.
             if term.place in (Place.DEVICE, Place.ANYWHERE):
                 self._add(term)
 
@@ -111,6 +112,8 @@ class _DependencyBuilder:
 
     def _number(self, term: Term, operands: Iterable[Term]) -> int:
         if term.operator is RESULT:
+            # The results of a kernel are terms of their own, but one operator: they are stored
+            # together.
             operator = self._kernels.setdefault(term.parameter("kernel"), len(self.results))
             if operator < len(self.results):
                 self.results[operator].append(term)
@@ -164,6 +167,7 @@ def numbers(members: Bits) -> Iterator[int]:
 
 def lowest(members: Bits) -> int:
     """The first member of a set that is not empty."""
+    # A number and its negative share the lowest set bit and nothing above it.
     return (members & -members).bit_length() - 1
 
 

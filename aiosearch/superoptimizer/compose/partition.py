@@ -96,6 +96,7 @@ class _Scheduling:
     def __init__(self, parts: Sequence[OperatorGroup], count: int, most_stages: int) -> None:
         self._parts = parts
         self._all = (1 << count) - 1
+        # There are `count` + 1 levels, from nothing done to everything done.
         self._most = max(1, most_stages // (count + 1))
         self._with: list[list[int]] = [[] for _ in range(count)]
         for number, part in enumerate(parts):
@@ -103,7 +104,8 @@ class _Scheduling:
                 self._with[member].append(number)
         self._excess = _excesses(parts, count)
         self._levels: list[dict[Bits, float]] = [{} for _ in range(count + 1)]
-        """By how many operators are done: the stages, and what the best way there has wasted."""
+        """The stages by how many operators they have done, each with what the best way there has
+        wasted."""
         self._steps: dict[Bits, list[ScheduleStep]] = {}
 
     def scheduled(self) -> Schedules:
@@ -126,6 +128,7 @@ class _Scheduling:
         for number in self._next(done):
             after = done | self._parts[number].members
             level = self._levels[after.bit_count()]
+            # A stage is reached by many steps; what counts is the way that has wasted least.
             level[after] = min(level.get(after, float("inf")), wasted + self._excess[number])
             self._steps.setdefault(after, []).append(ScheduleStep(stage, number))
 
@@ -137,6 +140,9 @@ class _Scheduling:
         """
         if done == self._all:
             return
+        # Some part must contain the first open operator, whatever the choice, so steps may be
+        # restricted to those that it needs: every order of the same parts would otherwise be a way
+        # of its own.
         awaited, past = [lowest(~done)], done
         for operator in awaited:
             for number in self._with[operator]:
@@ -147,6 +153,7 @@ class _Scheduling:
                     continue
                 if not needs & ~done:
                     yield number
+                # The list grows while it is gone through; each operator is in it once, so it ends.
                 elif (waits := lowest(before & ~done)) not in awaited:
                     awaited.append(waits)
             past |= 1 << operator
@@ -161,6 +168,8 @@ def _excesses(parts: Sequence[OperatorGroup], count: int) -> list[float]:
     for part in parts:
         if part.members.bit_count() == 1:
             alone[lowest(part.members)] = part.weight
+    # An operator's share is the least it costs in any part. What a part costs beyond the shares of
+    # its operators is wasted, by any partition.
     shares = list(alone)
     for part in parts:
         total = sum(alone[number] for number in numbers(part.members))
@@ -170,7 +179,7 @@ def _excesses(parts: Sequence[OperatorGroup], count: int) -> list[float]:
 
 
 _ROUNDING = 1e-9
-"""By how much, relatively, a price may be below its bound because of rounding."""
+"""The relative error by which a price may be below its bound because of rounding."""
 
 
 class PartitionError(TensorError):
@@ -188,6 +197,7 @@ class Prices:
     ) -> None:
         self._programs = programs
         self._price = price
+        # Equal pieces are one program, so a price is known for all of them at once.
         self._known = {program: least(program) for program in dict.fromkeys(programs)}
         self._asked: set[Program] = set()
 
@@ -200,6 +210,7 @@ class Prices:
         there was one.
         """
         counts = Counter(self._programs[number] for number in chosen)
+        # The piece that occurs most often on the path decides most about it.
         for program, _ in counts.most_common():
             if program not in self._asked:
                 self._ask(program)
@@ -210,6 +221,8 @@ class Prices:
         price = self._price(program)
         cost = math.inf if price is None else price
         bound = self._known[program]
+        # A price below its bound would make the search end with a path that is not the cheapest:
+        # better to fail.
         if cost < bound * (1 - _ROUNDING):
             raise PartitionError(
                 f"a piece costs {cost}, and was to cost {bound} at least: {program}"
@@ -233,10 +246,13 @@ def cheapest(ways: Schedules, prices: Prices) -> tuple[float, list[int]]:
 
 def _shortest(ways: Schedules, costs: Sequence[float]) -> tuple[float, list[int]]:
     """The length of the shortest path and its parts; stages are in order, so one pass is enough."""
+    # Steps lead from earlier stages to later ones, so totals are final when they are read.
     totals = [0.0]
     for steps in ways.steps[1:]:
         totals.append(min([totals[start] + costs[number] for start, number in steps]))
     chosen = []
+    # The parts are found by walking back along steps whose total is met exactly; the same floats
+    # were added, so equality is safe.
     stage = len(totals) - 1
     while stage:
         total = totals[stage]
@@ -289,6 +305,8 @@ def partition(
     pieces = Subprograms(graph)
     sets, whole = convex_sets(graph, most_operators, MOST_EACH)
     cuts = list(within(pieces, sets, most_inputs, most_outputs))
+    # Before anything is priced, a part is taken to cost its traffic: that chooses which stages stay
+    # in the beam.
     parts = [operator_group(graph, members, float(cut.traffic)) for members, cut in cuts]
     ways = schedules(parts, len(graph.results), MOST_STAGES)
     candidates = [pieces.piece(cut) for _, cut in cuts]
@@ -308,6 +326,8 @@ def reassembled(plan: Plan, replacements: Sequence[Program]) -> Program:
     built: dict[Term, Term] = {}
     for piece, replacement in zip(plan.pieces, replacements, strict=True):
         _check(piece.program, replacement)
+        # Pieces come in the order in which they run, so what a piece takes was built by those
+        # before.
         inputs = replaced(piece.inputs, built)
         outputs = replaced(replacement.outputs, dict(zip(replacement.inputs, inputs, strict=True)))
         built.update(zip(piece.outputs, outputs, strict=True))

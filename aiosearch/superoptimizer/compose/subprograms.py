@@ -96,6 +96,8 @@ class Subprograms:
             term = stack.pop()
             if term not in seen:
                 seen.add(term)
+                # Elements that are moved between two members stay inside; the walk goes on to where
+                # they come from.
                 if graph.sources[term] & members and moves(term):
                     stack.extend(term.arguments)
         return {term for term in seen if not graph.sources[term] & members} - graph.constant
@@ -103,6 +105,7 @@ class Subprograms:
     def piece(self, boundary: Boundary) -> Subprogram:
         """The program of `boundary`; one that was cut before is not made again."""
         key = self.key(boundary)
+        # Searches are cached by program, so equal pieces share everything from here on.
         if key not in self._programs:
             self._programs[key] = self._program(boundary)
         return Subprogram(self._programs[key], boundary.inputs, boundary.outputs)
@@ -238,6 +241,7 @@ def within(
     for members in sets:
         boundary = pieces.boundary(members)
         few = len(boundary.inputs) <= most_inputs and len(boundary.outputs) <= most_outputs
+        # A single operator is always offered, or some programs could not be partitioned at all.
         if few or members.bit_count() == 1:
             yield members, boundary
 
@@ -311,6 +315,8 @@ class _Sets:
         between = (base.before | graph.before[number]) & (base.after | graph.after[number])
         added = (between | 1 << number) & ~base.members
         members = base.members | added
+        # A set comes up from each of its neighbours. If closing it takes in an operator that is
+        # smaller than the first, or alone, it is another seed's or none.
         if members in self._seen or added & ~self._later:
             return
         self._seen.add(members)
@@ -333,5 +339,6 @@ def _weight(graph: Dependencies, number: int) -> int:
 
 def _kept(graph: Dependencies, weights: Sequence[int], members: Bits) -> int:
     """The bytes that no other operator ever sees."""
+    # What leaves is written to memory, whoever reads it.
     inside = members & ~bits(graph.leaving(members))
     return sum(weights[number] for number in numbers(inside))

@@ -35,7 +35,7 @@ from .sizes import Filling, fill
 LOOKED_AT = 2_000
 """Block graphs of a kernel that are listed before the shortest are chosen."""
 TRIED = 4
-"""Of the listed block graphs, how many with a loop, and how many without, are filled with sizes."""
+"""How many of the listed block graphs with a loop, and how many without, are filled with sizes."""
 ENOUGH = 40
 """Once so many block graphs are listed, no longer ones are."""
 
@@ -149,9 +149,11 @@ class Ranking:
         """
         if kernel.step >= 0:
             return [None]
+        # Kernel graphs share kernels, so their block graphs are listed once for all.
         shortest = self._shortest.get(kernel)
         if shortest is None:
             graphs = self._listed_graphs(kernel)
+            # Both kinds are tried: which of them is better depends on the sizes and on the device.
             looped = [graph for graph in graphs if self._loops(graph)]
             still = [graph for graph in graphs if not self._loops(graph)]
             shortest = self._shortest[kernel] = [*looped[:TRIED], *still[:TRIED]]
@@ -177,6 +179,7 @@ def filled(builder: Builder, built: BuiltKernels, device: Device) -> Filling | N
     extents = builder.extents(built)
     try:
         fillings = fill(lambda sizes: builder.build(built, sizes), extents, device)
+    # The sizes of some label may not divide as the kernels need it.
     except ShapeError:
         return None
     return fillings[0] if fillings else None

@@ -51,8 +51,8 @@ class LivenessStep:
     reads: tuple[int, ...] = ()
     """The earlier steps whose tiles it reads."""
     over: tuple[int, ...] = ()
-    """Of those, the ones it may write over where nothing else reads them later and they are as
-    large."""
+    """The steps in `reads` whose tiles it may write over, where nothing else reads them later and
+    they are as large."""
 
 
 def least_live(steps: Sequence[LivenessStep], sizes: Sequence[int], ready: int = 0) -> int:
@@ -70,6 +70,7 @@ def least_live(steps: Sequence[LivenessStep], sizes: Sequence[int], ready: int =
         peak, _, done = heappop(heap)
         if done == orders.all:
             return peak
+        # The heap is ordered by peak, so the first time that a set comes up is with its least peak.
         if done in seen:
             continue
         seen.add(done)
@@ -117,6 +118,7 @@ class _Orders:
 
     def _more(self, index: int, after: Set) -> int:
         """The bytes that the tile of a step adds while the step runs."""
+        # An operand's tile may be written over if no step that is still to come reads it.
         in_place = any(not self._users[operand] & ~after for operand in self._over[index])
         return 0 if in_place else self._sizes[index]
 
@@ -216,7 +218,7 @@ class _Layout:
         self._steps: list[LivenessStep] = []
         self._held = list(held)
         self._homes: dict[Term, tuple[int, ...]] = {}
-        """By term, the steps whose tiles its value is in."""
+        """The steps whose tiles the value of a term is in."""
         for term in ready:
             self._add(term, bytes_of(term.type))
         self._given = len(self._steps)
@@ -249,6 +251,8 @@ class _Layout:
 
     def _accumulates(self, term: Term) -> bool:
         """Whether the value of `term` goes into a tile that the loop keeps."""
+        # The product of matrices that is only accumulated adds to the accumulator as it is
+        # computed, and has no tile.
         only_summed = term in self._summed and self._uses[term] == 1
         accumulates = self._looped and term.operator is ACCUMULATE
         return accumulates or (only_summed and term.operator is not LOAD)

@@ -33,6 +33,7 @@ def divisors(extent: int, most: int) -> list[int]:
 
     `divisors(96, 4)` is `[1, 2, 8, 32]`.
     """
+    # Divisors come in pairs, one of which is at most the square root.
     small = [divisor for divisor in range(1, math.isqrt(extent) + 1) if extent % divisor == 0]
     every = sorted({*small, *(extent // divisor for divisor in small)})
     if len(every) <= most:
@@ -75,6 +76,8 @@ class SizeValues:
         """
         most = _divisors_each(extents)
         values = [divisors(extent, most) for extent in extents.values()]
+        # "ij" keeps the order of names, so that a flat index means the same combination in every
+        # array.
         grids = np.meshgrid(*(np.array(column, dtype=float) for column in values), indexing="ij")
         arrays = dict(zip(extents, (grid.ravel() for grid in grids), strict=True))
         return cls(arrays, math.prod(map(len, values)))

@@ -48,6 +48,7 @@ class SizeChoices:
     def __init__(self, program: Program, extents: Mapping[str, int], device: Device) -> None:
         needed = works(program)
         every = SizeValues.of(extents)
+        # Choices that cannot be tiled are dropped before anything is computed of them.
         self._values = every.where(_has_whole_tiles(needed, every))
         self._kernels = [_KernelCosts(work, self._values, device) for work in needed]
         self._traffic = sum((part.traffic for part in self._kernels), np.zeros(self._values.count))
@@ -68,8 +69,11 @@ class SizeChoices:
         # lexsort takes its last key first: by the least time, and among equals by traffic, as
         # `rank` does.
         for index in np.lexsort((self._traffic, least)).tolist():
+            # All that follow are infinite too, as they are sorted.
             if least[index] == math.inf:
                 break
+            # A waiting choice may be given back once no choice to come can be better even with all
+            # memory there is.
             while waiting and waiting[0][0] <= rank(least[index], self._traffic[index]):
                 yield self._values.sizes(heappop(waiting)[1])
             seconds = sum(part.seconds(index) for part in self._kernels)
@@ -110,6 +114,8 @@ class _KernelCosts:
 
     def _bound(self) -> Numbers:
         """The bytes of shared memory that no order of steps does without."""
+        # The loop of a block of one iteration is no loop, and its memory plan another; which it is
+        # depends on the choice.
         once, loop = (
             reduce(np.maximum, (phase.bound(self._values) for phase in self._plans[looped]))
             for looped in (False, True)
@@ -123,7 +129,7 @@ def _plans(kernel: Kernel) -> dict[bool, tuple[BlockPhase, ...]]:
 
 
 def _has_whole_tiles(needed: list[KernelWork], values: SizeValues) -> NDArray[np.bool_]:
-    """Where every tile has whole sizes of at least one."""
+    """A mask of the choices in which every tile has whole sizes of at least one."""
     fits = np.ones(values.count, dtype=bool)
     for dim in dict.fromkeys(dim for work in needed for dim in _sizes(work)):
         sizes = values(dim)
@@ -180,6 +186,7 @@ def fill(build: Build, extents: Mapping[str, int], device: Device, most: int = 1
 
 def least_of(build: Build, extents: Mapping[str, int], device: Device) -> float:
     """What no choice takes less than; 0, where there are more choices than can be tried."""
+    # A bound must hold for every choice, so one over a sample of them is none.
     if not takes_all(extents):
         return 0.0
     try:

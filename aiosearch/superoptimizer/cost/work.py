@@ -58,6 +58,7 @@ def works(program: Program) -> list[KernelWork]:
 
 def _needs_copy(output: Term) -> bool:
     """Whether no kernel writes `output` as it is."""
+    # A reshape in row-major order moves nothing.
     while output.operator.name == "reshape":
         (output,) = output.arguments
     if output.operator is INPUT or output.place is Place.ANYWHERE:
@@ -73,6 +74,7 @@ def _copy(output: Term) -> KernelWork:
 
 def _library_kernel(term: Term) -> KernelWork:
     cost = operator_cost(term)
+    # x·x reads x once.
     reads = tuple(_whole(operand) for operand in dict.fromkeys(term.arguments))
     return KernelWork(term.operator.name, reads, cost.bytes_written, ((_dtype(term), cost.flops),))
 
@@ -92,6 +94,7 @@ def _block_kernel(kernel: Kernel) -> KernelWork:
     for term, flops, read in _steps(kernel):
         if term.operator is LOAD:
             (source,) = term.arguments
+            # A tensor that two loads of a block read is read twice by each block.
             streamed[source] = streamed.get(source, 0) + read * blocks
         else:
             dtype = _dtype(term)

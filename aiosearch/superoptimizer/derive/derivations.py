@@ -128,7 +128,7 @@ MOVES = ("reshape", "transpose", "broadcast")
 
 
 class Scope(IntEnum):
-    """Where a value is."""
+    """Where a value is: in the device's memory, or at which point of a block."""
 
     DEVICE = 0
     LOOP = 1
@@ -170,7 +170,8 @@ class PointwiseForms(NamedTuple):
     """What the pointwise operators make of two forms."""
 
     results: list[tuple[str, bool, int]]
-    """Each an operator, whether the second form is its first operand, and the form it gives."""
+    """Triples of an operator, whether the second form is its first operand, and the form of the
+    result."""
     lost: int
     """How many results are no part of the reference."""
 

@@ -102,7 +102,7 @@ class KernelLowerBound:
 
     @cached_property
     def _widths(self) -> dict[int, int]:
-        """Of the inputs, the bytes of an element."""
+        """The bytes of an element of each input."""
         inputs = self._reference.program.inputs
         return dict(zip(self._tables.inputs, map(_width, inputs), strict=True))
 

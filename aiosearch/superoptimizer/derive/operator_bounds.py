@@ -28,20 +28,23 @@ FAR = 1 << 20
 
 
 class OperatorBounds:
-    """For each class of the derivation graph, by its number."""
+    """Lower bounds of every class of a derivation graph; each list is indexed by the number of the
+    class.
+    """
 
     def __init__(self, tables: DerivationGraph) -> None:
         self._tables = tables
         self.kernels = self._least(device=1, inside=0)
-        """Fewest kernels before a class is there, its own included."""
+        """The fewest kernels before a class is there, its own included."""
         self._operators = self._least(device=0, inside=1)
         """Fewest operators on the longest way to it in its own block."""
         self.always = self._always()
-        """As bits, those that every way to it goes through within its block; -1 where none is."""
+        """The classes that every way to a class goes through within its block, as bits; -1 where
+        there is no way."""
         self.sizes = self._block_sizes()
-        """Fewest operators of a block that computes it, itself included."""
+        """The fewest operators of a block that computes a class, itself included."""
         self.below = self._below()
-        """As bits, those that some way to it goes through within its block."""
+        """The classes that some way to a class goes through within its block, as bits."""
 
     def _least(self, device: int, inside: int) -> list[int]:
         """For each class the least sum of costs on the longest way to it: a kernel costs `device`,

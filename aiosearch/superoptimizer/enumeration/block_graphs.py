@@ -93,7 +93,7 @@ class DerivationChoice(NamedTuple):
     kernels: int
     """How many kernels have to come before its own."""
     back: tuple[int, ...]
-    """Those of its operands that may themselves be made of its class."""
+    """The operands that may themselves be made of its class."""
 
 
 class BlockGraphs:

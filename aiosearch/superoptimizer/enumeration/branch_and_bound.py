@@ -51,7 +51,7 @@ class ProgramDraft(Struct, frozen=True, array_like=True):
     """Kernels, tensors that have none yet, and block graphs of the first of those that have one."""
 
     kernels: tuple[SkeletonKernel, ...]
-    """Where no tensor lacks a kernel, in the order in which they run."""
+    """Kernels; in the order in which they run, once no tensor lacks a kernel."""
     needed: tuple[int, ...] = ()
     graphs: tuple[BlockChoice, ...] = ()
 
@@ -108,8 +108,10 @@ class ProgramDrafts:
         if draft.needed or len(draft.graphs) < custom:
             return None
         block_graphs = [self._blocks.graph(choice.outputs, choice.steps) for choice in draft.graphs]
+        # The last graph is still open, or one of them goes in a circle.
         if None in block_graphs:
             return None
+        # Block graphs are only of block kernels, in the order in which these run.
         graphs = iter(block_graphs)
         chosen = (next(graphs) if kernel.step < 0 else None for kernel in draft.kernels)
         return BuiltKernels(draft.kernels, tuple(chosen))
@@ -132,7 +134,7 @@ class Fastest:
     """
 
     program: bytes
-    """As JSON."""
+    """The program as JSON."""
     device: Device
     space: Space = field(default_factory=Space)
     digest: str = ""

@@ -91,6 +91,7 @@ class Skeletons:
         self, kernels: tuple[SkeletonKernel, ...], loads: Loads, needed_before: tuple[int, ...]
     ) -> Iterator[Skeleton]:
         there = {tensor for kernel in kernels for tensor in kernel.tensors} | self.tables.available
+        # What the new kernel loads is needed too, unless it is there.
         needed = tuple(sorted({*needed_before, *(load for load in loads if load not in there)}))
         if _acyclic(kernels) and self._may_end(kernels, needed):
             yield Skeleton(tuple(sorted(kernels, key=_order)), needed)
@@ -186,6 +187,7 @@ class Skeletons:
         classes = self.tables.classes
         for tiles in product(*map(self._tiles, tensors)):
             kinds = {(classes[tile].zone, classes[tile].grid) for tile in tiles}
+            # One kernel has one grid, and stores each tile once.
             alike = len(kinds) == 1 and len(set(tiles)) == len(tiles)
             if alike and not self.finer(tiles) & ~self._inner_labels_anywhere:
                 yield tiles

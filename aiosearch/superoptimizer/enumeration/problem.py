@@ -74,6 +74,7 @@ class Fusion:
 
     def kernel_graph(self, kernels: tuple[SkeletonKernel, ...]) -> Found:
         """A kernel graph with its number of programs and its traffic."""
+        # Block graphs of different kernels combine freely.
         programs = prod(map(self.skeletons.count, kernels))
         return Found(kernels, min(programs, MOST), float(self.least.moved(kernels)))
 
@@ -91,10 +92,12 @@ class Fusion:
         return self.prepare()
 
     def prepare(self, going: ShouldContinue = always_continue) -> DerivationGraph:
-        """Computes the derivation graph beforehand, which may take long; `going` is told of
+        """Computes the derivation graph beforehand, which may take long; `going` is called with the
         progress.
         """
         tables = DerivationGraph(read(from_json(self.program)), self.space, going)
+        # Nodes name classes by number: with another graph they would mean other values, and the
+        # search would go on without a sign of it.
         if self.digest not in ("", tables.digest()):
             raise OtherTablesError(f"{self!r}: here the tables are {tables.digest()}")
         # The dataclass is frozen; a cached property lives in the instance's dictionary, and is

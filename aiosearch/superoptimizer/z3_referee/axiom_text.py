@@ -42,7 +42,7 @@ ORDER = (
     ),
     ("i j x", "(sum i x) (sum j x)", "(=> (<= i j) (part (sum i x) (sum j x)))"),
 )
-"""That being a part is reflexive and transitive towards the target, and that a smaller sum is a
+"""Axioms of order: being a part is reflexive, and transitive towards the target; a smaller sum is a
 part of a larger."""
 
 

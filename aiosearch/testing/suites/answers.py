@@ -1,4 +1,5 @@
-"""Checks that a strategy explores every tree exactly once, whatever its shape and order."""
+"""Checks that a strategy explores every tree exactly once, whatever its shape and order: `TREES`
+and `LOADS`."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SIZES = (1, 100, 10_000, 1_000_000)
 
 
 async def on_its_board(subject: StrategyUnderTest, body: Body) -> None:
-    """Does a check on an empty board, with a life at each of its places."""
+    """Does a check on an empty board, with a life at each of its places, for `OWNERS`."""
     board = subject.board(len(OWNERS))
     if board is None:
         return
@@ -36,7 +36,7 @@ async def on_its_board(subject: StrategyUnderTest, body: Body) -> None:
 
 
 def tells_who_has_what(board: Board, everybody: Sequence[Exchange]) -> None:
-    """Two take what a third one offers: each offer once, and it is told who has it."""
+    """Two take what a third one offers: each offer once, and `taken` tells who has it."""
     giver, *peers = everybody
     numbers = _lay_out(giver)
     # Or a worker that has run dry would give itself work for ever
@@ -49,7 +49,7 @@ def tells_who_has_what(board: Board, everybody: Sequence[Exchange]) -> None:
 
 
 def gives_back_what_is_left(board: Board, everybody: Sequence[Exchange]) -> None:
-    """What nobody took is regained, and that is all; nobody takes it any more."""
+    """What nobody took comes back by `regain`, and that is all; nobody takes it any more."""
     giver, taker, _ = everybody
     numbers = _lay_out(giver)
     taken_numbers = {offer.number for offer in taker.take()}
@@ -99,7 +99,7 @@ def seats_lives(board: Board, everybody: Sequence[Exchange]) -> None:
 
 
 def begins_at_rest(board: Board, everybody: Sequence[Exchange]) -> None:
-    """Who has just come has nothing to do, and so nothing to offer, until it says otherwise."""
+    """Who has just come has nothing to do, and so nothing to offer, until `rest(False)`."""
     first, second, _ = everybody
     first.rest(False)
     agree("that all others have just come, so nothing can come from others is", first.quiet, True)
@@ -110,7 +110,7 @@ def begins_at_rest(board: Board, everybody: Sequence[Exchange]) -> None:
 
 
 def keeps_what_fits(board: Board, everybody: Sequence[Exchange]) -> None:
-    """What fits arrives whole, and there is room again when it was taken."""
+    """What `fits` arrives whole, and there is room again when it was taken."""
     giver, taker, _ = everybody
     for number, size in enumerate(SIZES, 1):
         blob = bytes(index % 251 for index in range(size))
@@ -144,7 +144,7 @@ def _nobody() -> None:
 
 
 def _lay_out(giver: Exchange) -> list[int]:
-    """Offers as much as there is room for, up to four subtrees."""
+    """Offers as much as there is `room` for, up to four subtrees; gives the numbers."""
     if giver.room < 1:
         raise AssertionError("a life that has offered nothing has no room for an offer")
     numbers = list(range(1, min(giver.room, 4) + 1))
@@ -158,7 +158,7 @@ def _blob(number: int) -> bytes:
 
 
 def _take_all(exchanges: Sequence[Exchange]) -> list[tuple[int, Taken]]:
-    """Lets the others take in turn until they find nothing; says at which places."""
+    """Lets the exchanges `take` in turn until they find nothing; says at which places."""
     offers = []
     while batch := [
         (place, offer) for place, exchange in enumerate(exchanges, 1) for offer in exchange.take()

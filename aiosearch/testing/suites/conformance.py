@@ -88,7 +88,7 @@ def _ends(workers: int) -> Iterator[Check]:
 
 
 CHECKS: tuple[Check, ...] = tuple(_checks())
-"""All checks, those first that need no processes."""
+"""All checks; those come first that need no processes."""
 
 
 async def check_strategy(strategy: Made, **options: Any) -> None:
@@ -115,7 +115,7 @@ def strategy_suite(strategy: Made, **options: Any) -> type:
     subject = StrategyUnderTest(strategy, options)
 
     class StrategySuite:
-        """One test for each check."""
+        """One test for each of `CHECKS`."""
 
         @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
         def test_conforms(self, check: Check) -> None:

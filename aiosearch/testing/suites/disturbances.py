@@ -51,7 +51,8 @@ class EventWatch:
 
 
 class Killer(EventWatch):
-    """Kills the worker that gets the root, and then some in the middle of their work."""
+    """Kills the worker that gets the root, and then up to `MOST_KILLED` in the middle of their
+    work."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,7 +134,7 @@ async def deaths_lose_nothing(subject: StrategyUnderTest, workers: int) -> None:
 
 
 async def errors_name_the_node(subject: StrategyUnderTest, workers: int) -> None:
-    """Raises in expand: the search fails with the node's path, and the pool lives on."""
+    """Raises in `expand`: the search fails with the node's path, and the pool lives on."""
     async with Pool(workers, cache=None) as pool:
         try:
             async with subject.search(Failing(), pool=pool) as search:
@@ -148,7 +149,7 @@ async def errors_name_the_node(subject: StrategyUnderTest, workers: int) -> None
 
 
 async def limits_hold(subject: StrategyUnderTest, workers: int) -> None:
-    """Limits the nodes: so many are explored, to the node."""
+    """Sets `Limits(nodes=...)`: so many are explored, to the node."""
     async with Pool(workers, cache=None) as pool:
         for nodes in (1, 10, 777, 2_000):
             limits = Limits(nodes=nodes)
@@ -159,7 +160,8 @@ async def limits_hold(subject: StrategyUnderTest, workers: int) -> None:
 
 
 async def journals_resume(subject: StrategyUnderTest, workers: int) -> None:
-    """Stops at a limit and takes the journal up again: nothing is lost and nothing done twice."""
+    """Stops at a limit and takes the journal up with `resume`: nothing is lost and nothing done
+    twice."""
     with TemporaryDirectory() as folder:
         arguments = {"workers": workers, "cache": None, "journal": Path(folder) / "journal"}
         limits = Limits(nodes=777)
@@ -192,7 +194,8 @@ def _agree_on_failure(error: ProblemError) -> None:
 
 @asynccontextmanager
 async def _ending_soon() -> AsyncIterator[Any]:
-    """Measures from the call of what it gives to the end of the block."""
+    """Measures from the call of what it gives to the end of the block; raises after
+    `LONGEST_END`."""
     started = 0.0
 
     def leave() -> None:

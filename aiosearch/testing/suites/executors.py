@@ -66,7 +66,7 @@ def _sum(inputs: Sequence[Any]) -> tuple[Any, ...]:
 
 
 CANDIDATES = _candidates()
-"""Candidates that behave as their names say."""
+"""Candidates that behave as their names say; see `ACTS`."""
 
 ACTS: Mapping[str, Act] = {
     "adds": Act(1e-5, cold_seconds=2e-5, outputs=_sum),
@@ -88,7 +88,8 @@ _POSSIBLE = {
     name: {cause, Cause.CRASHED} if cause is Cause.MEMORY else {cause}
     for name, cause in _CAUSES.items()
 }
-"""A library may abort the process where memory ends, before it can be told why."""
+"""Causes that are right: a library may abort the process where memory ends, before it can be told
+why, so `CRASHED` will do for `MEMORY`."""
 # Not "hangs", which takes the whole run limit: it is checked once, in a race
 _IN_RUNS = ("hoards", "raises", "aborts")
 _IN_RACES = ("hoards", "aborts", "hangs")
@@ -133,7 +134,7 @@ async def computes(executor: Executor) -> None:
 
 
 async def refuses_what_cannot_be_compiled(executor: Executor) -> None:
-    """Each that fails is named with its cause, and the next one compiles."""
+    """Each candidate that fails to compile is named with its `Cause`, and the next one compiles."""
     for name in _HEADS:
         failure = await executor.compile(CANDIDATES[name])
         assert isinstance(failure, Failure), f"{name} was compiled"
@@ -143,7 +144,7 @@ async def refuses_what_cannot_be_compiled(executor: Executor) -> None:
 
 
 async def survives_runs(executor: Executor) -> None:
-    """Each that fails in a run is named with its cause, and the next one runs."""
+    """Each candidate that fails in a run is named with its `Cause`, and the next one runs."""
     adds = await compiled(executor, "adds")
     for name in _IN_RUNS:
         failure = await executor.run(await compiled(executor, name), 0)
@@ -304,7 +305,7 @@ def executor_suite(make: MakeExecutor) -> type:
     import pytest  # whoever only simulates does without
 
     class ExecutorSuite:
-        """One test for each check."""
+        """One test for each of `EXECUTOR_CHECKS`."""
 
         @pytest.mark.parametrize("check", EXECUTOR_CHECKS, ids=lambda check: check.name)
         def test_conforms(self, check: ExecutorCheck) -> None:

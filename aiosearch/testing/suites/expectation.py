@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Expected(Struct, frozen=True):
-    """The answers of a complete search."""
+    """The answers of a complete search, which `agree_on_answers` compares."""
 
     nodes: int
     solutions: frozenset[Any]

@@ -23,7 +23,7 @@ FAIR = 0.1
 ORDERS = ("depth-first", "breadth-first", "best-first")
 # Five and eight have no common factor, so every seat has its turn
 DEATHS = tuple(Death(0.003 + 0.004 * number, number * 5 % 8) for number in range(12))
-"""Spread over eight workers, some in the same seat again."""
+"""Deaths spread over eight workers, some in the same seat again."""
 
 
 async def repeatable(subject: StrategyUnderTest) -> None:
@@ -89,7 +89,7 @@ async def any_death(subject: StrategyUnderTest) -> None:
 
 
 async def any_limit(subject: StrategyUnderTest) -> None:
-    """Simulates limits on nodes, below what each seat gets and far above: they hold to the node."""
+    """Simulates `node_limit`s below what each seat gets and far above: they hold to the node."""
     whole = expected(Random()).nodes
     # 63 and 65 are on either side of the smallest grant of a coordinator
     for workers, limit in product((1, 3, 8), (1, 2, 63, 65, 500, 777, 2_000, whole, 2 * whole)):

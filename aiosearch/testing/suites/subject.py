@@ -40,11 +40,11 @@ class StrategyUnderTest:
         return create_board(name, places) if name else None
 
     def search(self, problem: AnyProblem, **arguments: Any) -> Search[Any, Any]:
-        """Prepares a search with it."""
+        """Prepares a `Search` with the strategy."""
         return Search(problem, strategy=self.made(), **arguments)
 
     def simulate(self, problem: AnyProblem, workers: int, **arguments: Any) -> Simulation:
-        """Runs it on a virtual clock."""
+        """Runs the strategy on a virtual clock, by `simulate`."""
         return simulate(self.made(), problem, workers, **arguments)
 
 

@@ -156,11 +156,11 @@ class Own:
         return [self.made[one] for one in [*first, *(one.place for one in found[:FINALISTS])]]
 
     async def _beside(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
-        return self._rewriting.beside(place)
+        return self._rewriting.neighbours(place)
 
     async def _time(self, place: SchedulePoint) -> float | None:
         """By turns with the best that was proposed: a machine is not as fast at all times."""
-        self._enter(self._rewriting.made(place), place)
+        self._enter(self._rewriting.contender(place), place)
         if place not in self.made:
             return None
         best = min(self._known, key=self._known.__getitem__)

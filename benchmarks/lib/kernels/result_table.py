@@ -66,10 +66,12 @@ def _way(one: Raced, way: Way) -> dict[str, Any]:
     """By each clock, microseconds of who is best, and how many times as fast the kernel is."""
     found: dict[str, Any] = {}
     for clock in CLOCKS:
-        found[f"naive_{clock}_us"] = _us(one.seconds(one.naive, way, clock))
-        found[f"jax_{clock}_us"] = _us(one.seconds(one.best(one.jax, way, clock), way, clock))
+        found[f"naive_{clock}_us"] = microseconds(one.seconds(one.naive, way, clock))
+        found[f"jax_{clock}_us"] = microseconds(
+            one.seconds(one.best(one.jax, way, clock), way, clock)
+        )
         if one.kernels:
-            found[f"kernel_{clock}_us"] = _us(one.seconds(one.ours(clock), way, clock))
+            found[f"kernel_{clock}_us"] = microseconds(one.seconds(one.ours(clock), way, clock))
         found[f"over_jax_{clock}"] = _median(one.over_jax(way, clock))
         found[f"over_naive_{clock}"] = _median(one.over_naive(way, clock))
         found[f"noise_{clock}"] = _rounded(one.race.noise(way=way, clock=clock))
@@ -223,7 +225,7 @@ def _cells(one: Raced, ceilings: Ceilings | None) -> tuple[str, ...]:
     share = floor(one, ceilings) / kernel if kernel and ceilings else None
     return (
         one.row.name,
-        *("" if each is None else f"{each * 1e6:,.0f}" for each in times),
+        *("" if each is None else f"{microseconds(each):,}" for each in times),
         *map(_shown, ratios),
         f"{one.race.noise(way=way) or 0:.1%}",
         *map(_shown, (_median(one.over_jax(way, Clock.CPU)), _median(cold))),
@@ -234,15 +236,16 @@ def _cells(one: Raced, ceilings: Ceilings | None) -> tuple[str, ...]:
     )
 
 
-def _told(one: Raced, places: Sequence[int]) -> dict[str, int]:
+def _told(one: Raced, places: Sequence[int]) -> dict[str, float]:
     """Microseconds of each in calls, the fastest first, by what was done."""
     way = one.race.deciding
     ranked = sorted(places, key=lambda at: one.seconds(at, way))
-    return {one.entrants[at].how: _us(one.seconds(at, way)) for at in ranked}
+    return {one.entrants[at].how: microseconds(one.seconds(at, way)) for at in ranked}
 
 
-def _us(seconds: float) -> int:
-    return round(seconds * 1e6)
+def microseconds(seconds: float) -> float:
+    """With two decimals: a kernel of a GPU may take four, and differ from another's by a tenth."""
+    return round(seconds * 1e6, 2)
 
 
 def _median(ratio: Ratio | None) -> float | None:

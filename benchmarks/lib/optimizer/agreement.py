@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiosearch.measure import Draw
-from aiosearch.measure.draws import draw
+from aiosearch.measure.random_inputs import draw
 from aiosearch.optimizer.array_types import array_types
 from aiosearch.tensor import Program
 from aiosearch.tensor.types import ARRAY_NAMES

@@ -56,6 +56,7 @@ class Interleaved:
                 self._idle.add(seat)
             case Lost(seat=seat):
                 self._idle.discard(seat)
+        # Seat 0 has cut the tree to its depth and given every subtree back
         if self._splitting and 0 in self._idle:
             self._splitting = False
         yield from self._deal()
@@ -64,6 +65,7 @@ class Interleaved:
         """Makes room for a seat that the plan did not count."""
         while len(self._waiting) <= seat:
             self._waiting.append([])
+        # Who comes before the first deal takes part; afterwards the modulus has to stay
         if not self._dealt:
             self._seats = len(self._waiting)
 
@@ -73,6 +75,7 @@ class Interleaved:
         if task.depth < self._depth and not dealt_before:
             self._unsplit.append(task)
         elif seat is not None and dealt_before:
+            # What a seat gives back (its worker died, or a rank ended) stays its own
             self._waiting[seat].append(task)
         else:
             self._waiting[self._dealt % self._seats].append(task)

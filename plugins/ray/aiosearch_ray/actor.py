@@ -1,4 +1,4 @@
-"""The host actor: serves a search with the processors of the node that it is placed on."""
+"""The host actor: an `Agent` with the processors of the Ray node that it is placed on."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class HostActor:
     async def _serve(self, link: ActorLink) -> None:
         try:
             workers, name = self._workers, self._name
+            # As many z3 processes as workers, as on any machine that joins
             await Agent(link, workers, workers, name, recall=self._recall).serve()
         except (LostError, UnwelcomeError):
             pass  # the search knows: it has closed the link, or will take another actor

@@ -104,6 +104,7 @@ class Cluster:
             try:
                 ray.init(
                     self._wanted,
+                    # A search needs neither a dashboard nor Ray's log on its terminal
                     include_dashboard=False,
                     log_to_driver=False,
                     logging_level=logging.ERROR,
@@ -180,7 +181,8 @@ async def _answer(call: Any) -> Any:
 
 
 def _error_text(error: Exception) -> str:
-    """Ray's errors are paragraphs: the first line says what happened, the last what was raised."""
+    """The part of Ray's paragraphs to quote: the first line says what happened, the last what
+    was raised."""
     lines = str(error).strip().splitlines()
     raised = getattr(error, "actor_init_failed", False)
     return lines[-1 if raised else 0]
@@ -199,6 +201,7 @@ def _place(node: RayNode, cpus: int, notes: str) -> RemoteActor:
     from .actor import HostActor
 
     ray = _ray()
+    # Hard affinity: the actor stands for this node, and elsewhere it would serve twice
     there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
     actor_class = ray.remote(HostActor).options(num_cpus=cpus, scheduling_strategy=there)
     return RemoteActor(actor_class.remote(cpus, node.name, notes))

@@ -72,6 +72,8 @@ class RayLink:
         try:
             while batch:
                 self._delivery.deliver(batch)
+                # The next call begins when the batch is delivered, so an actor that is faster than
+                # the search has to wait
                 batch = await self._actor.collect()
         except LostError as error:
             self._fail(str(error))

@@ -22,7 +22,7 @@ _log = logging.getLogger("aiosearch")
 
 
 class Placement:
-    """Keeps a host actor on a node, and hands over the link to each."""
+    """Keeps a `HostActor` on a node, and hands over the link to each."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Placement:
             pause = min(2 * pause, LONGEST)
 
     async def _one(self) -> None:
-        """An actor, from its start to its end."""
+        """Runs one actor, from its start to its end."""
         actor = await self._cluster.place(self._node, self._cpus, self._notes)
         try:
             if link := await self._link(actor):

@@ -6,7 +6,7 @@ from aiosearch_stealing import Stealing
 
 
 class Ray(Stealing):
-    """A Ray cluster, and stealing through shared memory inside of each node."""
+    """`Stealing` inside each node of a Ray cluster."""
 
     breath = 0.01
-    """A call of Ray's takes about a millisecond."""
+    """Seconds, see `Begin.breath`: a call of Ray's takes about a millisecond."""

@@ -9,7 +9,7 @@ from aiosearch import AiosearchError
 
 
 class Address(NamedTuple):
-    """A host, by name or number, and a port."""
+    """A host, by name or number, and a port; `str` writes it as people do."""
 
     host: str
     port: int

@@ -1,4 +1,4 @@
-"""Connects to a host that listens."""
+"""Connects to a host that listens: `call`."""
 
 from __future__ import annotations
 

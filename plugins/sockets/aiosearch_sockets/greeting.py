@@ -29,7 +29,7 @@ gives a connection up itself after 15 of these; where it has no network at all, 
 
 
 class Greeting(asyncio.Protocol):
-    """Carries a handshake, and tells once how it ended: a link, or why there is none."""
+    """Carries a handshake, and tells once how it ended: a `TcpLink`, or why there is none."""
 
     def __init__(
         self, secure: Secure, ended: Callable[[Greeting, TcpLink | AiosearchError], None]

@@ -65,7 +65,8 @@ class TcpLink(asyncio.Protocol):
         self._linger = self._loop.call_later(LINGER_SECONDS, self._transport.abort)
 
     async def wait_gone(self) -> None:
-        """Waits, once it is closed, until nothing is left of the connection: a second at most."""
+        """Waits, once the link is closed, until nothing is left of the connection:
+        `LINGER_SECONDS` at most."""
         if self._delivery.ended is not None:
             await self._gone.wait()
 

@@ -1,4 +1,4 @@
-"""Accepts hosts on a TCP port, and hands over those that have the token."""
+"""Accepts hosts on a TCP port, and hands over those that have the token, as a `Listener`."""
 
 from __future__ import annotations
 

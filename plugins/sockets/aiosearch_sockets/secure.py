@@ -77,7 +77,8 @@ class Secure:
         return outgoing
 
     def seal(self, payload: bytes) -> bytes:
-        """Makes the next frame. Frames have to be sent in the order in which they were made."""
+        """Makes the next frame of a payload. Frames have to be sent in the order in which
+        `seal` made them."""
         if len(payload) > MOST_BYTES:
             raise ValueError(f"a message of {len(payload)} bytes is longer than {MOST_BYTES}")
         if self._seals is None:
@@ -164,7 +165,8 @@ class Secure:
         raise FrameError("nothing is taken after an error")
 
     def _opened(self, part: memoryview) -> bytes:
-        """Gives what stands before a MAC, if it is the right one for this place."""
+        """Gives what stands before a MAC, if it is the right one for this place; else
+        raises `FrameError`."""
         assert self._opens is not None
         with part[:-MAC_BYTES] as content, part[-MAC_BYTES:] as mac:
             if not hmac.compare_digest(mac, self._opens.next(content)):

@@ -6,4 +6,4 @@ from aiosearch_stealing import Stealing
 
 
 class Sockets(Stealing):
-    """Machines that join over TCP, and stealing through shared memory inside of each."""
+    """`Stealing` inside each machine, and machines that join over TCP."""

@@ -25,7 +25,7 @@ class SocketsTransport:
         return TcpListener(address or HERE, _token(token_file), token_file)
 
     async def connect(self, address: str, token_file: Path | None) -> Link:
-        """Connects there."""
+        """Makes the link of a host, by `call`."""
         return await call(address, _token(token_file))
 
 
@@ -33,7 +33,8 @@ transport = SocketsTransport()
 
 
 def _token(path: Path | None) -> bytes | None:
-    """A file that cannot be used will not do so the next time."""
+    """Reads the token file; one that cannot be used will not do so the next time, hence
+    `UnwelcomeError`."""
     try:
         return None if path is None else read_token(path)
     except AiosearchError as error:

@@ -69,7 +69,7 @@ class SharedBoard:
         ring: Callable[[], None],
         on_close: Callable[[], None] = lambda: None,
     ) -> BoardPlace:
-        """Opens a place for one life of one worker of this very process."""
+        """Opens a `BoardPlace` for one life of one worker of this very process."""
         return BoardPlace(self, place, owner, ring, on_close)
 
     def revoke(self, place: int, owner: int) -> dict[int, int] | None:
@@ -116,7 +116,7 @@ class SharedBoard:
         return try_lock(self._fd, place, 1)
 
     def let_go(self, place: int) -> None:
-        """Gives the lock back."""
+        """Gives the lock of `try_for` back."""
         unlock(self._fd, place, 1)
 
     def _try_for(self, place: int, seconds: float) -> bool:

@@ -21,9 +21,9 @@ import mmap
 SLOTS = 8
 """Offers that a place can hold at a time."""
 ROOM = 56 * 1024
-"""Bytes that an offer may have; memory is taken only for those that were used."""
+"""Bytes that an offer's blob may have; memory is taken only for those that were used."""
 VERDICTS = 1 << 16
-"""Answers of z3 that there is room for."""
+"""Answers of z3 that there is room for, in the table of `Verdicts`."""
 VERDICT_WORDS = 4
 MOST_PLACES = 4096
 
@@ -77,7 +77,7 @@ class BoardLayout:
 
     @staticmethod
     def places_in(mapping: mmap.mmap) -> int:
-        """How many places a board has that somebody else made."""
+        """How many places a board has that another process made by `clear`."""
         return int.from_bytes(mapping[:8], "little")
 
     def clear(self) -> None:
@@ -106,11 +106,11 @@ class BoardLayout:
         self._slots[(place * SLOTS + slot) * _SLOT_WORDS] = number << 24 | taker
 
     def weight(self, place: int, slot: int) -> float:
-        """The share of the tree in an offer."""
+        """The share of the tree in an offer, from 0 to 1, as `write` stored it."""
         return self._slots[(place * SLOTS + slot) * _SLOT_WORDS + 2] / (1 << 63)
 
     def read(self, place: int, slot: int) -> bytes:
-        """What an offer holds."""
+        """The blob of an offer, copied."""
         at = place * SLOTS + slot
         return bytes(self._room[at * ROOM : at * ROOM + self._slots[at * _SLOT_WORDS + 1]])
 

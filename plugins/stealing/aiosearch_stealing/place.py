@@ -1,4 +1,5 @@
-"""A worker's place on the board: what it offers there, and how it takes what others offer."""
+"""A worker's place on the board, its `Exchange`: what it offers there, and how it takes what others
+offer."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ class BoardPlace:
         return min(neighbours, MOST_PIECES) & ~1 or min(neighbours, 1)
 
     def _in_want(self) -> bool:
-        """Whether more workers wait than there are who offer something, or are about to."""
+        """Whether more workers wait than there are who offer something, or are about to
+        (`promise`)."""
         layout = self._layout
         waiting = layout.resting.tobytes().count(1)
         if not waiting:

@@ -1,4 +1,4 @@
-"""What z3 said, for all workers of one machine."""
+"""What z3 said, for all workers of one machine: a hash table in the board's memory."""
 
 from __future__ import annotations
 

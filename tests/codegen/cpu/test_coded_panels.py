@@ -24,7 +24,7 @@ from aiosearch.codegen.cpu.packing import PackedLayout
 from aiosearch.codegen.cpu.panel_encoder import encode_panels
 from aiosearch.codegen.cpu.register_layout import RegisterRequest
 from aiosearch.codegen.cpu.schedule import Schedule
-from aiosearch.codegen.cpu.space.choices import space
+from aiosearch.codegen.cpu.space.choices import schedule_space
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.native.machine import CpuMachine, host, masked
@@ -232,7 +232,7 @@ def test_every_schedule_that_is_proposed_can_be_printed() -> None:
     w1, w2 = tensor("W1", DType.BF16, (512, 64)), tensor("W2", DType.BF16, (64, 512))
     (kernel,) = fuse_kernels(lower(program((x @ w1) @ w2))).kernels
     module = Module("program", kernel.inputs, kernel.outputs, (kernel,))
-    found = ranked_choices(space(kernel, LARGE, 2, ["W1", "W2"]))
+    found = ranked_choices(schedule_space(kernel, LARGE, 2, ["W1", "W2"]))
     coded = [
         one.schedule for one in found if any(way.coded for way in one.schedule.layouts.values())
     ]
@@ -256,7 +256,7 @@ def fetching(ahead: int, nearest: bool = False) -> str:
 def test_they_are_fetched_further_ahead_where_little_is_computed_in_between(rows: int) -> None:
     """Of 4096 bytes of panels twice as many pairs of rows, and of one row four times."""
     (kernel,) = product(rows, 4096, 4096).kernels
-    for one in ranked_choices(space(kernel, masked(LARGE, "amx"), 2, ["Y"])):
+    for one in ranked_choices(schedule_space(kernel, masked(LARGE, "amx"), 2, ["Y"])):
         wishes, (layout,) = one.schedule.registers, one.schedule.layouts.values()
         if layout.coded and wishes.prefetch_distance:
             assert wishes.prefetch_distance == 4096 // (4 * layout.width) * (4 if rows == 1 else 2)
@@ -333,7 +333,7 @@ def test_schedules_propose_them_for_a_few_rows_of_what_fills_panels() -> None:
 
     def any_coded(rows: int, columns: int, machine: CpuMachine) -> list[bool]:
         (kernel,) = product(rows, 4096, columns).kernels
-        found = ranked_choices(space(kernel, machine, 2, ["Y"]))
+        found = ranked_choices(schedule_space(kernel, machine, 2, ["Y"]))
         return [any(way.coded for way in one.schedule.layouts.values()) for one in found]
 
     assert any_coded(1, 4096, machine)[0]

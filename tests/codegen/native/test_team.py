@@ -137,7 +137,9 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[bytes]:
 
 
 def seats() -> list[int]:
-    lines = (ctypes.c_int64 * (handler.SEATS * 8)).from_address(compiler._allocate_seats())
+    lines = (ctypes.c_int64 * (handler.WAITING_SLOTS * 8)).from_address(
+        compiler._allocate_waiting_slots()
+    )
     return list(lines[::8])
 
 
@@ -222,7 +224,7 @@ over:
 
 def spare() -> int:
     """How many bytes the piece has that is kept for the next call."""
-    at = compiler._allocate_seats() + handler.SEATS * handler.CACHE_LINE_BYTES
+    at = compiler._allocate_waiting_slots() + handler.WAITING_SLOTS * handler.CACHE_LINE_BYTES
     piece = ctypes.c_void_p.from_address(at).value
     return 0 if piece is None else ctypes.c_int64.from_address(piece).value
 

@@ -142,17 +142,18 @@ async def test_shared_memory_is_what_was_predicted() -> None:
 
 
 @wheels
+@pytest.mark.parametrize("copies", [1, 4])
 @pytest.mark.parametrize("options", [GRAPH, {}])
-async def test_a_loop_that_is_timed_is_one_graph(options: Mapping[str, str]) -> None:
+async def test_a_loop_that_is_timed_is_one_graph(options: Mapping[str, str], copies: int) -> None:
     """By itself XLA has the host look whether there is another turn."""
     module = fuse_kernels(lower(builtin("rms_norm", DType.BF16)))
     (best,) = plans(module, H200, 1)
     text = f"""{write(best.module, best.schedules)}
 
 from aiosearch.measure.worker.executables import repeated
-looped = repeated({module.name}, 16)
+looped = repeated({module.name}, 128, {copies})
 """
-    given = [Argument(one.dtype, one.shape) for one in module.inputs]
+    given = [Argument(one.dtype, one.shape) for one in module.inputs] * copies
     made = await compile_cubin(text, "looped", given, H200, options=options)
     assert made.graph == bool(options)
 

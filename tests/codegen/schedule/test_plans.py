@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aiosearch.codegen.cpu.schedule import Schedule
-from aiosearch.codegen.cpu.space.choices import dissimilar_schedules, space
+from aiosearch.codegen.cpu.space.choices import dissimilar_schedules, schedule_space
 from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.native.machine import host
 from aiosearch.codegen.schedule.plans import IllegalPointError, ModulePlans
@@ -14,7 +14,7 @@ from aiosearch.tensor.programs import builtin
 
 def plans() -> ModulePlans[Schedule]:
     module = lower(builtin("gated_mlp", "f32", row=4, feature=64, hidden=128))
-    spaces = [space(kernel, host(), 2, []) for kernel in module.kernels]
+    spaces = [schedule_space(kernel, host(), 2, []) for kernel in module.kernels]
     assert len(spaces) > 1
     return ModulePlans(module, spaces, 1e-6)
 

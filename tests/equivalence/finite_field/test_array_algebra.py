@@ -11,7 +11,7 @@ import pytest
 
 from aiosearch.equivalence.finite_field.array_algebra import Array, Fields, array
 from aiosearch.equivalence.finite_field.extension_field import ExtensionField, FieldObstacle
-from aiosearch.equivalence.finite_field.random_elements import prime
+from aiosearch.equivalence.finite_field.random_primes import prime
 from aiosearch.tensor import OPERATORS, Floats, Program, Term, apply, evaluate, tensor
 
 PRIME = prime(3, 0)

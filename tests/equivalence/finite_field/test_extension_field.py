@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiosearch.equivalence.finite_field.extension_field import ExponentialSum, ExtensionField, Value
-from aiosearch.equivalence.finite_field.random_elements import elements, prime
+from aiosearch.equivalence.finite_field.random_primes import elements, prime
 from aiosearch.equivalence.finite_field.scalar_functions import Scalars
 
 PRIME = prime(1, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from aiosearch.equivalence.finite_field.random_elements import PRIME_BITS, elements, prime
+from aiosearch.equivalence.finite_field.random_primes import PRIME_BITS, elements, prime
 
 
 def test_elements_are_the_same_for_the_same_names_only() -> None:

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from aiosearch.equivalence.finite_field.extension_field import ExtensionField, Value
-from aiosearch.equivalence.finite_field.random_elements import elements, prime
+from aiosearch.equivalence.finite_field.random_primes import elements, prime
 from aiosearch.equivalence.finite_field.scalar_functions import Scalars
 from aiosearch.tensor.operators.pointwise import COS, ERF, POW, TANH
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aiosearch.equivalence.finite_field import random_elements
+from aiosearch.equivalence.finite_field import random_primes
 from aiosearch.equivalence.finite_field.extension_field import ExtensionField, Value
 from aiosearch.equivalence.finite_field.scalar_functions import Scalars
 from aiosearch.optimizer.algebra.fingerprints import Fingerprints, Series
@@ -118,9 +118,9 @@ def test_the_order_of_axes_is_found() -> None:
     assert prints.order(m, (3, 3), m, (3, 3)) == [0, 1]
 
 
-FIELD = ExtensionField(random_elements.prime(0, 0), b"0")
+FIELD = ExtensionField(random_primes.prime(0, 0), b"0")
 SCALARS = Scalars(FIELD)
-X, Y, Z = random_elements.elements(FIELD.prime, 3, "series")
+X, Y, Z = random_primes.elements(FIELD.prime, 3, "series")
 E, F = SCALARS.exp(X), SCALARS.exp(Y)
 SERIES = Series(FIELD)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from aiosearch.measure import ArrayType, Failure, JaxExecutor, Way
-from aiosearch.measure.draws import draw
+from aiosearch.measure.random_inputs import draw
 from aiosearch.optimizer.candidates.candidate_build import PrepackedInputs
 from aiosearch.optimizer.candidates.generation import CandidateSource, Prepacking
 from aiosearch.optimizer.jax_settings import current_settings

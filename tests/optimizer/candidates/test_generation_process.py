@@ -63,15 +63,15 @@ async def test_a_process_that_is_killed_has_a_successor() -> None:
         rewriter = GenerationProcess(process, told.append)
         found = await rewriter.contest(question)
         (place, *_) = [one.place for one in found.contenders if one.place is not None]
-        beside = await rewriter.beside(place)
+        beside = await rewriter.neighbours(place)
         count = len(told)
         os.kill(process.pid, signal.SIGKILL)
-        assert await rewriter.beside(place) == beside
+        assert await rewriter.neighbours(place) == beside
         assert len(told) == count
         os.kill(process.pid, signal.SIGKILL)
         for _ in range(2):  # at once: nobody is there to be waited for
             with pytest.raises(OptimizeError, match="the process that rewrites it has died"):
-                await rewriter.beside(place)
+                await rewriter.neighbours(place)
 
 
 async def test_a_program_that_cannot_be_read_is_a_sentence() -> None:

@@ -79,7 +79,7 @@ np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 def test_beside_a_way_are_others_that_can_be_written(program: Program) -> None:
     kernels = GpuKernels(program, device("H200"))
     (first,) = kernels.first(1)
-    near = kernels.beside(first)
+    near = kernels.neighbours(first)
     assert len({one.key for one in near} - {first.key}) == len(near) > 4
     for one in near:
         source = kernels.source(one)
@@ -93,7 +93,7 @@ def test_beside_a_way_a_fold_has_other_parts_and_whoever_is_asked_makes_them() -
     program = Program("scores", (x, w), (x @ w,))
     kernels, others = (GpuKernels(program, device("H200")) for _ in range(2))
     place = kernels.first(1)[0]
-    near = {one.parting: one for one in kernels.beside(place) if one.parting != place.parting}
+    near = {one.parting: one for one in kernels.neighbours(place) if one.parting != place.parting}
     assert len(near) == 2
     given = [
         np.asarray(jax.random.normal(jax.random.key(n), one.shape)) for n, one in enumerate((x, w))
@@ -106,7 +106,7 @@ def test_beside_a_way_a_fold_has_other_parts_and_whoever_is_asked_makes_them() -
         exec(source.source, space)
         found = space[source.function](*given, interpret=True)
         np.testing.assert_allclose(found, given[0] @ given[1], rtol=1e-3, atol=1e-3)
-        back = {other.parting: other.key for other in others.beside(one)}
+        back = {other.parting: other.key for other in others.neighbours(one)}
         assert {*back} == {place.parting, *near}
 
 

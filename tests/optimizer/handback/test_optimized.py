@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from aiosearch.optimizer.handback.dispatch import ENOUGH, CallGuard
+from aiosearch.optimizer.handback.dispatch import ENOUGH, CallGuard, Home
 from aiosearch.optimizer.handback.optimized import FunctionWrapper, Optimized, original_of
 from aiosearch.optimizer.trace import Packed, Spliced, cut
 
@@ -330,6 +330,41 @@ def test_made_for_another_place_it_runs_there() -> None:
     assert (runs.originals, runs.replaced) == (0, 1)
     runs.fast(X, W)
     assert runs.originals == 1
+
+
+def test_where_there_are_several_devices_arrays_at_home_are_not_looked_into(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As beside a GPU, where each call took as long in Python as some kernels take."""
+    monkeypatch.setattr(jax, "device_count", lambda: 2)
+    runs = Runs(product, X, W)
+    runs.fast(X, W)
+    looked: list[int] = []
+    leaves = CallGuard.leaves
+    monkeypatch.setattr(
+        CallGuard, "leaves", lambda self, *given: looked.append(1) or leaves(self, *given)
+    )
+    for _ in range(3):
+        np.testing.assert_allclose(runs.fast(X, W)["found"], product(X, W)["found"], rtol=1e-6)
+    assert not looked
+    there = jax.device_put(X, other_memory())
+    runs.fast(there, W)
+    assert looked
+    assert (runs.originals, runs.replaced) == (1, 1)
+
+
+def test_nothing_but_arrays_of_the_device_is_at_home() -> None:
+    home = Home(CallGuard(cut(product, X, W)))
+    assert home.has((X, W), {})
+    assert home.has((X + 1, W), {})
+    assert not home.has((X, np.asarray(W)), {})
+    assert not home.has((X, jax.device_put(W, other_memory())), {})
+    assert not home.has((X,), {"w": W})
+    with jax.default_device(jax.devices()[0]):
+        assert not home.has((X, W), {})
+    tracers: list[bool] = []
+    jax.jit(lambda x, w: tracers.append(home.has((x, w), {})))(X, W)
+    assert tracers == [False]
 
 
 def test_it_is_made_for_the_settings_under_which_it_was_traced() -> None:

@@ -19,7 +19,7 @@ from aiosearch.measure import (
     MockExecutor,
     Stage,
 )
-from aiosearch.measure.draws import NORMAL
+from aiosearch.measure.random_inputs import NORMAL
 from aiosearch.optimizer.array_types import array_types
 from aiosearch.optimizer.race.benchmark_inputs import (
     POSITIVE,

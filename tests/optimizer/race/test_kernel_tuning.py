@@ -50,7 +50,7 @@ class Shop:
         self.missing, self.first = missing, first
         self.wanted: list[int] = []
 
-    async def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
+    async def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
         ((at,),) = place.points
         near = (one for one in (at - 1, at + 1) if self.first <= one < 6)
         return [SchedulePoint(0, ((one,),), (1e-3,), place.form) for one in near]
@@ -128,7 +128,7 @@ async def test_where_the_maker_is_gone_the_race_goes_on() -> None:
     """What was compiled before is there still."""
 
     class Gone(Shop):
-        async def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
+        async def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
             raise OptimizeError("the process that rewrites it has died")
 
     found = await selected(acts(7, 5, 4, 3, 2, 6), Gone())
@@ -194,7 +194,7 @@ class Line:
         self.tried: list[int] = []
         self.busy = 0
 
-    async def beside(self, one: SchedulePoint) -> list[SchedulePoint]:
+    async def neighbours(self, one: SchedulePoint) -> list[SchedulePoint]:
         ((at,),) = one.points
         return [place(near) for near in (at - 1, at + 1) if 0 <= near < self.length]
 
@@ -214,7 +214,7 @@ class Line:
         self, known: list[int], trials: int = 100, seconds: float = 60
     ) -> list[TimedKernel]:
         taken = {place(at): self.seconds(at) for at in known}
-        return await tune_from_timings(taken, self.beside, self.time, trials, seconds)
+        return await tune_from_timings(taken, self.neighbours, self.time, trials, seconds)
 
 
 async def test_trials_lead_where_the_prediction_does_not() -> None:
@@ -230,7 +230,7 @@ async def test_of_several_kernels_the_long_one_is_tried_first() -> None:
     """What changes a kernel that takes next to nothing cannot gain much."""
     tried: list[SchedulePoint] = []
 
-    async def beside(one: SchedulePoint) -> list[SchedulePoint]:
+    async def neighbours(one: SchedulePoint) -> list[SchedulePoint]:
         short, long = (points[0] for points in one.points)
         others = [(short + 1, long), (short + 2, long), (short, long + 1), (short, long + 2)]
         return [SchedulePoint(0, ((a,), (b,)), (1e-6, 1e-3)) for a, b in others if max(a, b) < 3]
@@ -240,7 +240,7 @@ async def test_of_several_kernels_the_long_one_is_tried_first() -> None:
         return 1.0
 
     await tune_from_timings(
-        {SchedulePoint(0, ((0,), (0,)), (1e-6, 1e-3)): 1.0}, beside, time, 2, 60
+        {SchedulePoint(0, ((0,), (0,)), (1e-6, 1e-3)): 1.0}, neighbours, time, 2, 60
     )
     assert [one.points for one in tried] == [((0,), (1,)), ((0,), (2,))]
 
@@ -252,14 +252,14 @@ async def test_a_kernel_in_parts_is_in_doubt_and_those_beside_it_are_not() -> No
     short = SchedulePoint(0, ((3,), (4,), (0,)), (5e-7, 5e-7, 1e-3), parting=((1,), (0,)))
     long = SchedulePoint(0, ((0,), (3,), (4,)), (1e-6, 5e-4, 5e-4), parting=((0,), (1,)))
 
-    async def beside(one: SchedulePoint) -> list[SchedulePoint]:
+    async def neighbours(one: SchedulePoint) -> list[SchedulePoint]:
         return [short, long] if one == whole else []
 
     async def time(one: SchedulePoint) -> float:
         tried.append(one)
         return 1.0
 
-    await tune_from_timings({whole: 1.0}, beside, time, 2, 60)
+    await tune_from_timings({whole: 1.0}, neighbours, time, 2, 60)
     assert tried == [long, short]
 
 
@@ -298,4 +298,4 @@ async def test_what_fails_is_heard() -> None:
         raise ConnectionError("the device is gone")
 
     with pytest.raises(Exception, match="the device is gone"):
-        await tune_from_timings({place(3): 1.0}, Line().beside, time, 5, 60)
+        await tune_from_timings({place(3): 1.0}, Line().neighbours, time, 5, 60)

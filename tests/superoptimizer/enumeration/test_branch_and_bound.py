@@ -50,7 +50,7 @@ import asyncio, sys
 from aiosearch import Search
 from aiosearch.engine import run
 from aiosearch.orders import BestFirst
-from test_fastest import fastest
+from test_branch_and_bound import fastest
 
 run.REPORT_SECONDS = 0.02
 

@@ -150,7 +150,7 @@ def test_a_better_solution_is_told_to_everybody() -> None:
     found = run(problem=Knapsack(), workers=3)
     assert found.best_cost == expected(Knapsack()).best_cost
     assert found.nodes < expected(Knapsack()).nodes
-    assert {worker for _, worker, what in found.trace if what == "beat"} == {0, 1, 2}
+    assert {worker for _, worker, what in found.trace if what == "incumbentbroadcast"} == {0, 1, 2}
 
 
 def test_the_same_input_gives_the_same_trace() -> None:

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ....codegen.native.assembly import InstructionCounts, assembly, instruction_counts
-from ....codegen.native.embedded_source import EmbeddedProgram, ProgramOrigin
-from ....codegen.native.errors import NativeError
-from ....codegen.pallas.description import DescribedKernel, described_kernels
+from ....codegen.native import (
+    EmbeddedProgram,
+    InstructionCounts,
+    NativeError,
+    ProgramOrigin,
+    assembly_text,
+    instruction_counts,
+)
+from ....codegen.pallas import DescribedKernel, described_kernels
 from ....tensor import TensorError
 from ....tensor.text import parse
 from ...output.table import table
@@ -99,7 +104,7 @@ class MachineCodeFunction:
     def _assembly(self) -> str:
         carried = self.carried
         try:
-            return assembly(carried.native, carried.machine, carried.effort)
+            return assembly_text(carried.native, carried.machine, carried.effort)
         except NativeError as error:
             raise AbsentError(f"it cannot be compiled here: {error}") from None
 

@@ -15,13 +15,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ....arguments import nearest
-from ....codegen.native.embedded_source import embedded_programs
-from ....codegen.native.errors import NativeError
-from ....codegen.native.machine import host
+from ....codegen.native import NativeError, embedded_programs, host
 from ....devices import Device, device
-from ....optimizer.candidates.cpu_kernels import kernel_sources
-from ....optimizer.outcomes.answer import Answer
-from ....optimizer.outcomes.results import default_results_path
+from ....optimizer import Answer, default_results_path, kernel_sources
 from ....pool import usable_cores
 from ....tensor import Program
 from ....tensor.programs import BUILTINS

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from ....measure import Way
-from ....optimizer.outcomes.answer import Answer
-from ....optimizer.outcomes.evidence import Tried
-from ....optimizer.outcomes.report import Found, Report
-from ....optimizer.outcomes.roofline import roofline_fraction
+from ....optimizer import Answer, Found, Report, Tried, roofline_fraction
 from ...output.table import table
 
 SHOWN = 5

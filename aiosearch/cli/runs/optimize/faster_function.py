@@ -12,9 +12,7 @@ import msgspec
 
 from ....capture.names import shown
 from ....capture.running import precision
-from ....optimizer.outcomes.plot import plot
-from ....optimizer.outcomes.report import Found, Report, WholeFunctionResult
-from ....optimizer.outcomes.roofline import ceilings_of, roofline_fraction
+from ....optimizer import Found, Report, WholeFunctionResult, ceilings_of, plot, roofline_fraction
 from ...inputs.functions import FunctionTarget, source_files, target
 from ...output.files import require_other, require_place, write
 from ...output.logs import logs_to_stderr

@@ -20,13 +20,20 @@ from anyio import to_thread
 from ....devices import Device
 from ....events import AnyEvent, Progress, SearchFinished, WorkerLost
 from ....search import Search
-from ....superoptimizer.advice import limits_to_raise
-from ....superoptimizer.algebra.program_reader import NormalFormProgram
-from ....superoptimizer.derive.derivations import DerivationGraph
-from ....superoptimizer.progress import PhaseClock, StopRecorder, cpu_seconds
-from ....superoptimizer.space import Space
-from ....superoptimizer.superoptimization import Answer, Findings, superoptimize
-from ....superoptimizer.z3_referee.z3_referee import Refereed, referee
+from ....superoptimizer import (
+    Answer,
+    DerivationGraph,
+    Findings,
+    NormalFormProgram,
+    PhaseClock,
+    Refereed,
+    Space,
+    StopRecorder,
+    cpu_seconds,
+    limits_to_raise,
+    referee,
+    superoptimize,
+)
 from ....tensor import Program
 from ....tensor.files import to_json
 from ....tensor.text import write

@@ -6,13 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ....devices import Device, DeviceError, device, this_machine
-from ....superoptimizer.algebra.program_reader import (
-    NormalFormProgram,
-    UnsearchableError,
-    read,
-    uncast,
-)
-from ....superoptimizer.space import Space
+from ....superoptimizer import NormalFormProgram, Space, UnsearchableError, read, uncast
 from ....tensor import Program
 from ...inputs import programs
 from ...inputs.functions import bound

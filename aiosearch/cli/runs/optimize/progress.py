@@ -13,12 +13,8 @@ from anyio import to_thread
 
 from ....capture.running import placeholders, precision
 from ....measure import ArrayType
-from ....measure.draws import draw
-from ....optimizer.device_kind import device, platform
-from ....optimizer.handback.optimized import Optimized
-from ....optimizer.optimization import optimize
-from ....optimizer.outcomes.report import CALLED, WHOLE
-from ....optimizer.outcomes.results import Results
+from ....measure.random_inputs import draw
+from ....optimizer import CALLED, WHOLE, Optimized, Results, device, optimize, platform
 from ...inputs.functions import FunctionTarget
 from ...output.screen import LiveScreen, NoScreen, PlainScreen, Screen, ticking
 from ...output.units import duration

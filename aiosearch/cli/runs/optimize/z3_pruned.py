@@ -14,7 +14,7 @@ import anyio
 
 from ....result import Result
 from ....search import Search
-from ....superoptimizer.progress import cpu_seconds
+from ....superoptimizer import cpu_seconds
 from ....workloads.blocks import LONGEST, BlockProgram, Blocks
 from ....workloads.mirage.tasks import TASKS
 from ...output.logs import logs_to_stderr

@@ -224,7 +224,7 @@ class KernelCost:
         self._passes = cache(self._stage_runs)
 
     def seconds(self, schedule: Schedule) -> float:
-        """Predicted seconds of the kernel under a schedule; meant to be compared with those of
+        """Predicted seconds of the kernel under a `schedule`; meant to be compared with those of
         another schedule of the same kernel."""
         laid = (*schedule.layouts, *schedule.panels)
         if laid not in self._works_by_packing:
@@ -350,7 +350,7 @@ class KernelCost:
         )
 
     def _stage_runs(self, name: str | None, keeps: bool) -> list[int]:
-        """How often each stage runs, in passes along the serial index of this name."""
+        """How often each stage runs, in passes along the serial index of this `name`."""
         serial = next((index for index in self._kernel.indices if index.name == name), None)
         runs: Counter[Buffer] = Counter()
         for serial_pass in serial_passes(self._kernel, serial, keeps=keeps):
@@ -506,12 +506,12 @@ def _copying(traffic: _InputTraffic, cut: Schedule, readers: int, again: int) ->
 
 
 def _used(load: BufferLoad) -> Collection[LoopIndex]:
-    """The indices that a load depends on."""
+    """The indices that a `load` depends on."""
     return {index for position in load.at for index in indices(position)}
 
 
 def _tile(index: LoopIndex | None, schedule: Schedule) -> int:
-    """The tile size along an index; 1 without an index."""
+    """The tile size along an `index`; 1 without an index."""
     return 1 if index is None else schedule.tile(index)
 
 

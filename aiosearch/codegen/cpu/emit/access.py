@@ -78,7 +78,7 @@ class CodedBuffer(PackedBuffer):
 
 
 def as_bytes(pointer: LlvmValue) -> Storage:
-    """Memory at a pointer, addressed by byte."""
+    """Memory at a `pointer`, addressed by byte."""
     return Storage(pointer, DType.BOOL, (1,), (Linear(),))
 
 
@@ -93,7 +93,7 @@ class PanelHead:
 
     @property
     def is_uncoded(self) -> LlvmValue:
-        """Whether the panel's elements are stored as they are."""
+        """Whether the `panel`'s elements are stored as they are."""
         text = f"icmp sge {self._stored_count}, {UNCODED_PANEL}"
         return self.vectors.writer.pure(text, "i1")
 
@@ -235,7 +235,7 @@ class BufferAccess:
     def store(
         self, target: Buffer, at: tuple[Position, ...], value: LlvmValue, spot: LaneAddress
     ) -> None:
-        """Stores a value in its stored type: contiguous, or scattered."""
+        """Stores a `value` in its stored type: contiguous, or scattered."""
         storage = self.storages[target]
         assert isinstance(storage, Storage)
         if spot.lanes == 1 or self.stride(storage, at, spot.along) == 1:
@@ -256,7 +256,7 @@ class BufferAccess:
     def once(
         self, storage: Storage, offset: Linear, lanes: int, mask: LlvmValue | None
     ) -> LlvmValue:
-        """What is stored at an offset, loaded unless cached."""
+        """What is stored at an `offset`, loaded unless cached."""
         # LLVM would find most repeated loads itself, but not across stores that it cannot tell
         # apart.
         key = (storage.pointer, offset, lanes, mask)

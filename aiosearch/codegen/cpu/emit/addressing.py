@@ -36,7 +36,7 @@ class LaneAddress:
     """Whether even an element that all lanes share exists only if some lane counts."""
 
     def moves(self, position: Position) -> bool:
-        """Whether a position differs from lane to lane."""
+        """Whether a `position` differs from lane to lane."""
         return self.along is not None and self.lanes > 1 and self.along in set(indices(position))
 
 
@@ -48,7 +48,7 @@ class PositionEmitter:
         self._writer = vectors.writer
 
     def first(self, position: Position, spot: LaneAddress) -> Linear:
-        """The position in the first lane."""
+        """The `position` in the first lane."""
         match position:
             case Affine():
                 total = Linear((), position.offset)
@@ -63,7 +63,7 @@ class PositionEmitter:
         return self._divided(position, spot)
 
     def all(self, position: Position, spot: LaneAddress) -> LlvmValue:
-        """The position in every lane; a scalar where all lanes agree."""
+        """The `position` in every lane; a scalar where all lanes agree."""
         if not spot.moves(position):
             return i64(self._first(position, spot))
         # Most positions are affine: one addition of a constant vector.
@@ -88,7 +88,7 @@ class PositionEmitter:
         return None
 
     def _first(self, position: Position, spot: LaneAddress) -> LlvmInteger:
-        """The position in the first lane, as one LLVM value."""
+        """The `position` in the first lane, as one LLVM value."""
         return self.first(position, spot).evaluate(self._writer)
 
     def _divided(self, position: Quotient | Remainder, spot: LaneAddress) -> Linear:

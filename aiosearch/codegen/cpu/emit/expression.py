@@ -67,7 +67,7 @@ class ExpressionEmitter:
         """Whether what all lanes share is the same for many of them."""
 
     def with_loaded(self, load: BufferLoad, value: LlvmValue) -> ExpressionEmitter:
-        """An emitter that takes a load from a register instead of from memory."""
+        """An emitter that takes a `load` from a register instead of from memory."""
         return ExpressionEmitter(
             self.access, self.arithmetic, self._working, self._sums, (load, value)
         )
@@ -79,7 +79,7 @@ class ExpressionEmitter:
         )
 
     def value(self, expression: Expression, spot: LaneAddress) -> LlvmValue:
-        """The value of an expression at a lane address; a scalar where all lanes agree."""
+        """The value of an `expression` at a lane address; a scalar where all lanes agree."""
         match expression:
             case Constant(value):
                 return self._vectors.constant(
@@ -105,7 +105,7 @@ class ExpressionEmitter:
                 return self._within(expression, spot)
 
     def _operands(self, arguments: Sequence[Expression], spot: LaneAddress) -> list[LlvmValue]:
-        """The values of arguments, in types that go together."""
+        """The values of `arguments`, in types that go together."""
         return self._unified(arguments, [self.value(argument, spot) for argument in arguments])
 
     def _applied(self, expression: Apply, operands: Sequence[LlvmValue]) -> LlvmValue:
@@ -155,7 +155,7 @@ class ExpressionEmitter:
         return expression if is_inexact and self._working == "float" else None
 
     def _factors(self, product: Apply, operands: Sequence[LlvmValue]) -> Sequence[LlvmValue]:
-        """Two factors of a product of floats, or of a quotient by one value; empty for anything
+        """Two factors of a `product` of floats, or of a quotient by one value; empty for anything
         else."""
         if product.operation is Operation.MULTIPLY:
             scalars = {operand.scalar for operand in operands}
@@ -168,7 +168,7 @@ class ExpressionEmitter:
     def _unified(
         self, arguments: Sequence[Expression], values: Sequence[LlvmValue]
     ) -> list[LlvmValue]:
-        """Values of arguments with literals as precise as what they meet; those beyond i32 as
+        """Values of `arguments` with literals as precise as what they meet; those beyond i32 as
         f64."""
         pairs = list(zip(arguments, values, strict=True))
         met = {value.scalar for argument, value in pairs if not is_made_of_literals(argument)}
@@ -227,7 +227,7 @@ class ExpressionEmitter:
     def store(
         self, target: Buffer, at: tuple[Position, ...], value: LlvmValue, spot: LaneAddress
     ) -> LlvmValue:
-        """Stores a value of any type, broadcast if need be, and returns it as stored."""
+        """Stores a `value` of any type, broadcast if need be, and returns it as stored."""
         spread = self._vectors.broadcast(value, spot.lanes)
         stored = self.arithmetic.narrowed(spread, target.dtype)
         self.access.store(target, at, stored, spot)
@@ -239,7 +239,7 @@ class ExpressionEmitter:
         return self.store(stage.target, stage.at, value, spot)
 
     def _count(self, position: Position, spot: LaneAddress) -> LlvmValue:
-        """A position as i32."""
+        """A `position` as i32."""
         places = self.access.locator.all(position, spot)
         if not places.text.startswith("%"):
             return LlvmValue(places.text, "i32")
@@ -288,7 +288,7 @@ def lane_invariant_loads(stage: KernelStage, along: LoopIndex) -> list[BufferLoa
 
 
 def _is_negation(expression: Expression) -> bool:
-    """Whether an expression subtracts something as it is written."""
+    """Whether an `expression` subtracts something as it is written."""
     match expression:
         case Apply(Operation.NEGATIVE):
             return True
@@ -300,7 +300,7 @@ def _is_negation(expression: Expression) -> bool:
 
 
 def _is_root(expression: Expression) -> bool:
-    """Whether an expression is a square root."""
+    """Whether an `expression` is a square root."""
     return isinstance(expression, Apply) and expression.operation is Operation.SQRT
 
 

@@ -79,7 +79,7 @@ class BlockPrinter:
             self._writer.repeat(0, count, partial(self._along, serial_pass.along, serial))
 
     def _along(self, stages: Sequence[KernelStage], serial: LoopIndex, number: LlvmInteger) -> None:
-        """Prints the stages of one serial tile."""
+        """Prints the `stages` of one serial tile."""
         tile = tile_range(serial.size, self.schedule.tile(serial), number, self._writer)
         self._stages(stages, {**self.ranges, serial: tile})
 
@@ -137,7 +137,7 @@ class BlockPrinter:
         self._writer.only_when(self._first(stage), body)
 
     def _lanes(self, stage: KernelStage) -> int:
-        """Lanes of a vector of the stage's working type."""
+        """Lanes of a vector of the `stage`'s working type."""
         return self.schedule.lanes(self.machine.width, 8 if working_type(stage) == "double" else 4)
 
     def _compute(
@@ -146,7 +146,7 @@ class BlockPrinter:
         ranges: Mapping[LoopIndex, TileRange],
         first: KernelStage | None = None,
     ) -> None:
-        """Prints the loops of a stage, or of a copy into panels."""
+        """Prints the loops of a `stage`, or of a copy into panels."""
         scalar, lanes = working_type(stage), self._lanes(stage)
         memory = Memory(self._writer, self.machine)
         access = BufferAccess(self.storages, memory, self.arithmetic.vectors)
@@ -196,13 +196,13 @@ class BlockPrinter:
         lanes: int,
         request: RegisterRequest,
     ) -> RegisterShape:
-        """The register layout of a stage in this block."""
+        """The register layout of a `stage` in this block."""
         return choose_register_shape(
             stage, ranges, self.storages, lanes, self.machine.registers, request
         )
 
     def _first(self, stage: KernelStage) -> LlvmValue | bool:
-        """Whether this block is to compute the stage: of the blocks that would write an output
+        """Whether this block is to compute the `stage`: of the blocks that would write an output
         alike, only the first does."""
         is_first: LlvmValue | bool = True
         if stage.target in self.prepared.kernel.outputs:
@@ -213,7 +213,7 @@ class BlockPrinter:
 
 
 def _initial_accumulators(stage: KernelStage) -> KernelStage:
-    """A stage that fills accumulators with the neutral element of the reduction."""
+    """A `stage` that fills accumulators with the neutral element of the reduction."""
     value = Constant(neutral(stage.fold, WORKING[stage.accumulated]))
     return KernelStage(stage.target, stage.at, value)
 
@@ -250,7 +250,7 @@ class KernelPrinter:
         return "\n".join([head, *self.writer.text, "  ret void", "}"])
 
     def _print_block(self, block: LlvmInteger, numbers: Mapping[Buffer, int]) -> None:
-        """Prints the block of this number."""
+        """Prints the `block` of this number."""
         ranges, places = self._tiles(block)
         storages = device_storages(
             self._prepared.kernel, self._schedule.layouts, numbers, self.writer
@@ -270,7 +270,7 @@ class KernelPrinter:
     def _tiles(
         self, block: LlvmInteger
     ) -> tuple[dict[LoopIndex, TileRange], dict[LoopIndex, LlvmInteger]]:
-        """The range of each index in a block, and the block's number along each index that is
+        """The range of each index in a `block`, and the block's number along each index that is
         cut."""
         ranges = {index: whole_axis_range(index.size) for index in self._prepared.kernel.indices}
         numbers: dict[LoopIndex, LlvmInteger] = {}
@@ -291,7 +291,7 @@ class KernelPrinter:
 def print_module(
     module: Module, schedules: Mapping[str, Schedule], machine: CpuMachine
 ) -> KernelProgram:
-    """The module as LLVM IR for a machine, each kernel by the schedule of its name."""
+    """The `module` as LLVM IR for a machine, each kernel by the schedule of its name."""
     module, schedules = expand_copies(module, schedules)
     inner = _private_buffers(module)
     layouts = _layouts(schedules.values())
@@ -315,19 +315,19 @@ def print_module(
 def expand_copies(
     module: Module, schedules: Mapping[str, Schedule]
 ) -> tuple[Module, Mapping[str, Schedule]]:
-    """The module with kernels for copied outputs and transposed inputs, and a schedule for each
+    """The `module` with kernels for copied outputs and transposed inputs, and a schedule for each
     kernel."""
     return with_transposes(with_separate_outputs(module), schedules)
 
 
 def _private_buffers(module: Module) -> list[Buffer]:
-    """Buffers that one kernel writes for others and that are no outputs of the module."""
+    """Buffers that one kernel writes for others and that are no outputs of the `module`."""
     outputs = [buffer for kernel in module.kernels for buffer in kernel.outputs]
     return [buffer for buffer in dict.fromkeys(outputs) if buffer not in module.outputs]
 
 
 def _text(functions: Sequence[str], printers: Sequence[KernelPrinter], machine: CpuMachine) -> str:
-    """The functions, preceded by the definitions of all scalar functions that they call and
+    """The `functions`, preceded by the definitions of all scalar functions that they call and
     declarations of the others."""
     requests = {request for printer in printers for request in printer.arithmetic.requests}
     declared = {line for printer in printers for line in printer.writer.declared}
@@ -343,5 +343,5 @@ def _layouts(schedules: Iterable[Schedule]) -> dict[str, PackedLayout]:
 
 
 def _stored_layout(buffer: Buffer, layouts: Mapping[str, PackedLayout]) -> Buffer:
-    """The buffer as it is in memory."""
+    """The `buffer` as it is in memory."""
     return layouts[buffer.name].packed_input(buffer) if buffer.name in layouts else buffer

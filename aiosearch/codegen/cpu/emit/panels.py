@@ -46,7 +46,7 @@ class PanelCopy:
 
     @cached_property
     def read(self) -> BufferLoad:
-        """The load that the stage copies."""
+        """The load that the `stage` copies."""
         assert isinstance(self.stage.value, BufferLoad), "it is a copy"
         return self.stage.value
 
@@ -75,7 +75,7 @@ class PanelCopy:
         return self._index(self.target.layout.column)
 
     def _index(self, axis: int) -> LoopIndex:
-        """The index of an axis."""
+        """The index of an `axis`."""
         index = single_index(self.stage.at[axis])
         assert index is not None
         return index
@@ -180,7 +180,7 @@ class TransposePrinter:
         self._access.forget()
 
     def _transpose(self, vectors: Sequence[LlvmValue]) -> list[LlvmValue]:
-        """The vectors transposed: each round interleaves those that are half of their number
+        """The `vectors` transposed: each round interleaves those that are half of their number
         apart."""
         transposed, half = list(vectors), len(vectors) // 2
         count = 1
@@ -224,7 +224,7 @@ class TransposePrinter:
 
 
 class PanelPrinter:
-    """Prints a copy into panels, transposing where that is needed."""
+    """Prints a `copy` into panels, transposing where that is needed."""
 
     def __init__(self, copy: PanelCopy) -> None:
         self._copy = copy

@@ -20,13 +20,13 @@ from .addressing import TileRange
 
 
 def row_major_storage(pointer: LlvmValue, buffer: Buffer) -> Storage:
-    """A buffer in row-major order at a pointer."""
+    """A `buffer` in row-major order at a pointer."""
     strides = tuple(math.prod(buffer.shape[axis + 1 :]) for axis in range(len(buffer.shape)))
     return Storage(pointer, buffer.dtype, strides, _origin(buffer.shape))
 
 
 def packed_storage(pointer: LlvmValue, buffer: Buffer, layout: PackedLayout) -> PackedBuffer:
-    """A packed, uncoded buffer at a pointer."""
+    """A packed, uncoded buffer at a `pointer`."""
     assert not layout.coded, "no block codes"
     flat = Storage(pointer, buffer.dtype, (1,), _origin((1,)))
     return PackedBuffer(flat, layout, buffer.shape, _origin(buffer.shape))
@@ -35,7 +35,7 @@ def packed_storage(pointer: LlvmValue, buffer: Buffer, layout: PackedLayout) -> 
 def coded_storage(
     pointer: LlvmValue, buffer: Buffer, layout: PackedLayout, writer: FunctionBuilder
 ) -> CodedBuffer:
-    """A coded buffer at a pointer: the heads of all panels, and behind them the elements."""
+    """A coded buffer at a `pointer`: the heads of all panels, and behind them the elements."""
     heads = layout.codes(buffer.shape).heads
     elements = writer.pure(f"getelementptr i8, {pointer}, i64 {heads}", "ptr")
     flat = Storage(elements, buffer.dtype, (1,), _origin((1,)))
@@ -100,7 +100,7 @@ class _ScratchSlot:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the tile and a cache line behind it; never zero."""
+        """Bytes of the `tile` and a cache line behind it; never zero."""
         sizes, size = self.tile.shape, STORED[self.tile.dtype][1]
         length = self.strides[0] * sizes[0] if sizes else 1
         if self.layout is not None:
@@ -110,7 +110,7 @@ class _ScratchSlot:
         return round_up_to_line(max(length * size, 1)) + CACHE_LINE_BYTES
 
     def storage(self, pointer: LlvmValue) -> Storage | PackedBuffer:
-        """The storage of the slot at a pointer."""
+        """The storage of the slot at a `pointer`."""
         if self.layout is not None:
             return packed_storage(pointer, self.tile, self.layout)
         return replace(row_major_storage(pointer, self.tile), strides=self.strides)
@@ -145,7 +145,7 @@ class ScratchMemory:
         return storages
 
     def _slot(self, stage: KernelStage) -> _ScratchSlot:
-        """The slot for the target of a stage."""
+        """The slot for the target of a `stage`."""
         axes = zip(stage.at, stage.target.shape, strict=True)
         whole = stage.target in self._prepared.lasting
         sizes = tuple(self._slot_length(position, size, whole) for position, size in axes)

@@ -51,17 +51,17 @@ class StageTile:
 
     @property
     def access(self) -> BufferAccess:
-        """Loads and stores of the stage."""
+        """Loads and stores of the `stage`."""
         return self.elements.access
 
     @property
     def lane_reduction(self) -> bool:
-        """Whether the stage is vectorised over an index that it reduces."""
+        """Whether the `stage` is vectorised over an index that it reduces."""
         return self.shape.along in self.stage.folded
 
     @property
     def sums_floats(self) -> bool:
-        """Whether the stage sums floats, whose order of addition may be chosen."""
+        """Whether the `stage` sums floats, whose order of addition may be chosen."""
         return self.stage.fold is ReductionKind.SUM and self.scalar != "i32"
 
     @property
@@ -76,7 +76,7 @@ class StageTile:
         return self.elements.arithmetic.vectors.constant(number, self.scalar, lanes)
 
     def with_epilogue(self, value: LlvmValue, spot: LaneAddress) -> LlvmValue:
-        """The value to store for a result of the reduction."""
+        """The `value` to store for a result of the reduction."""
         if self.epilogue is None:
             return value
         fold, elements = self.epilogue.fold, self.elements

@@ -61,12 +61,12 @@ def is_bf16_product(stage: KernelStage) -> bool:
 
 
 def is_half_product(stage: KernelStage) -> bool:
-    """Whether a stage is a product of two 16-bit floats."""
+    """Whether a `stage` is a product of two 16-bit floats."""
     return HALVES.issuperset(_operand_types(stage)) and product_operands(stage) is not None
 
 
 def is_float_product(stage: KernelStage) -> bool:
-    """Whether a stage is a product of two operands that are multiplied as f32."""
+    """Whether a `stage` is a product of two operands that are multiplied as f32."""
     return _FLOATS.issuperset(_operand_types(stage)) and product_operands(stage) is not None
 
 
@@ -76,7 +76,7 @@ def _operand_types(stage: KernelStage) -> list[DType]:
 
 
 def widened_buffer(buffer: Buffer) -> Buffer:
-    """The buffer with f32 elements if its own are 16-bit floats."""
+    """The `buffer` with f32 elements if its own are 16-bit floats."""
     return replace(buffer, dtype=DType.F32) if buffer.dtype in HALVES else buffer
 
 
@@ -98,7 +98,7 @@ def widenable_tiles(kernel: TileKernel) -> frozenset[Buffer]:
 
 
 def with_widened_tiles(kernel: TileKernel) -> TileKernel:
-    """The kernel with those buffers stored as f32, each element rounded to its 16-bit type first,
+    """The `kernel` with those buffers stored as f32, each element rounded to its 16-bit type first,
     so that values do not change."""
     wide = {tile: widened_buffer(tile) for tile in widenable_tiles(kernel)}
 

@@ -114,7 +114,7 @@ def with_input_copies(
 
 
 def with_separate_outputs(module: Module) -> Module:
-    """The module with every output computed by exactly one kernel: an input that is returned, and
+    """The `module` with every output computed by exactly one kernel: an input that is returned, and
     an output that is returned twice, are copied."""
     computed = {buffer for kernel in module.kernels for buffer in kernel.outputs}
     outputs: list[Buffer] = []
@@ -132,7 +132,7 @@ def with_separate_outputs(module: Module) -> Module:
 
 
 def with_wide_accumulators(kernel: TileKernel, serial: LoopIndex | None) -> TileKernel:
-    """The kernel with each sum over the serial index kept in scratch, in the type in which it
+    """The `kernel` with each sum over the serial index kept in scratch, in the type in which it
     accumulates.
 
     A bf16 output would round at every tile, so it gets f32 accumulators and a stage that rounds at
@@ -158,7 +158,7 @@ def with_wide_accumulators(kernel: TileKernel, serial: LoopIndex | None) -> Tile
 
 
 def with_private_tiles(kernel: TileKernel, parallel: Iterable[LoopIndex]) -> TileKernel:
-    """The kernel with outputs that other stages read computed into scratch first, where several
+    """The `kernel` with outputs that other stages read computed into scratch first, where several
     blocks would write the output alike.
 
     Only one block stores the output itself, so no block reads what another may be writing.
@@ -201,13 +201,13 @@ def _copy(load: BufferLoad, number: int, wide: bool) -> KernelStage | None:
 
 
 def _copy_layout(layout: PackedLayout, load: BufferLoad) -> PackedLayout:
-    """The layout of a copy, which lacks the axes along which the load has a fixed position."""
+    """The `layout` of a copy, which lacks the axes along which the load has a fixed position."""
     new_axis = load.moving.index
     return replace(layout, row=new_axis(layout.row), column=new_axis(layout.column))
 
 
 def _reading_copies(stage: KernelStage, copies: Mapping[BufferLoad, Buffer]) -> KernelStage:
-    """The stage with its loads replaced by loads of the copies."""
+    """The `stage` with its loads replaced by loads of the copies."""
 
     def change(load: BufferLoad) -> BufferLoad:
         if load not in copies:

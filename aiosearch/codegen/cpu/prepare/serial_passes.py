@@ -32,7 +32,7 @@ class SerialPass:
     """Stages that run for each tile of the serial index."""
 
     def sums(self, serial: LoopIndex | None) -> list[KernelStage]:
-        """The stages of the loop that reduce the serial index, whose accumulators have to be
+        """The stages of the loop that reduce the `serial` index, whose accumulators have to be
         initialised before it."""
         return [stage for stage in self.along if serial in stage.folded]
 
@@ -110,7 +110,7 @@ def _with_recomputed_stages(
     level: int,
     levels: dict[Buffer, int],
 ) -> list[KernelStage]:
-    """The stages of a pass, preceded by those of earlier passes whose tiles they read."""
+    """The `stages` of a pass, preceded by those of earlier passes whose tiles they read."""
     ordered: dict[Buffer, KernelStage] = {}
 
     def visit(stage: KernelStage) -> None:

@@ -127,7 +127,7 @@ def transposing_threads(layout: PackedLayout, shape: tuple[int, ...], threads: i
 
 
 def _transpose_kernel(buffer: Buffer, copy: Buffer) -> TileKernel:
-    """The kernel that copies a buffer; the layout of the copy's schedule makes it a transpose."""
+    """The kernel that copies a `buffer`; the layout of the copy's schedule makes it a transpose."""
     loops = (LoopIndex(f"i{axis}", size) for axis, size in enumerate(buffer.shape))
     at = tuple(map(index, loops))
     return TileKernel(
@@ -141,7 +141,7 @@ def _schedule(copy: Buffer, layout: PackedLayout) -> Schedule:
 
 
 def _reading_transposes(kernel: TileKernel, copies: Mapping[Buffer, Buffer]) -> TileKernel:
-    """The kernel with its shared loads served by the copies."""
+    """The `kernel` with its shared loads served by the copies."""
     stages = tuple(_of_copies(stage, copies) for stage in kernel.stages)
     read = {load.buffer for stage in stages for load in stage.loads}
     inputs = tuple(buffer for buffer in (*kernel.inputs, *copies.values()) if buffer in read)
@@ -149,7 +149,7 @@ def _reading_transposes(kernel: TileKernel, copies: Mapping[Buffer, Buffer]) -> 
 
 
 def _of_copies(stage: KernelStage, copies: Mapping[Buffer, Buffer]) -> KernelStage:
-    """The stage with its shared loads served by the copies."""
+    """The `stage` with its shared loads served by the copies."""
 
     def changed(load: BufferLoad) -> BufferLoad:
         if load.buffer not in copies or not is_shared(stage, load):

@@ -65,7 +65,7 @@ class MovingOperandTiles(Protocol):
         """Prints what the step at `places` needs, and what later ones prefetch."""
 
     def at(self, places: IndexPlaces, vector: int) -> tuple[LlvmValue, int]:
-        """Where the tile of a vector begins, and how many bytes its rows are apart."""
+        """Where the tile of a `vector` begins, and how many bytes its rows are apart."""
 
 
 def moving_operand_tiles(block: RegisterTile, dot: DotInstruction) -> MovingOperandTiles:
@@ -98,7 +98,7 @@ class _OperandTiles:
         return self.block.tile.writer
 
     def spot(self, places: IndexPlaces, vector: int) -> LaneAddress:
-        """The lane address of a vector of the register tile."""
+        """The lane address of a `vector` of the register tile."""
         along = self.block.tile.shape.along
         assert along is not None, "lanes lie along it"
         moved = {**places, along: places[along] + vector * AMX_LANES}
@@ -329,7 +329,7 @@ class MatrixReduction:
         self._tile.access.forget()
 
     def _row(self, part: int, take: ElementSink, number: LlvmInteger) -> None:
-        """Hands on one row of a part."""
+        """Hands on one row of a `part`."""
         self._tile.access.forget()
         places, row = self._register_tile.places, self._tile.shape.row
         if row is not None:
@@ -371,7 +371,7 @@ class MatrixReduction:
         return values
 
     def _shared(self, places: IndexPlaces, part: int) -> tuple[LlvmValue, int]:
-        """Where a part of the rows begins, and how many bytes they are apart."""
+        """Where a `part` of the rows begins, and how many bytes they are apart."""
         access, shared, row = self._tile.access, self._dot.shared, self._tile.shape.row
         storage, apart = _broadcast_rows(self._dot, self._tile)
         assert apart is not None, "it was asked before"

@@ -46,15 +46,15 @@ class AmxTileAssignment:
         return tuple(min(AMX_ROWS, self.rows - at) for at in range(0, self.rows, AMX_ROWS))
 
     def sums(self, part: int, vector: int) -> int:
-        """The tile of the sums of a part and vector."""
+        """The tile of the sums of a `part` and vector."""
         return part * self.vectors + vector
 
     def shared(self, part: int) -> int:
-        """The tile of a part of the row operand."""
+        """The tile of a `part` of the row operand."""
         return len(self.heights) * self.vectors + part
 
     def moving(self, vector: int) -> int:
-        """The tile of a vector, by turns one of those that are left."""
+        """The tile of a `vector`, by turns one of those that are left."""
         # With two tiles left, a load of one vector overlaps products with the other.
         first = self.shared(len(self.heights))
         return first + vector % (AMX_TILES - first)
@@ -106,7 +106,7 @@ class AmxUnit:
         self._emit("tileloadd64", f"i8 {tile}", str(pointer), f"i64 {stride}")
 
     def multiply(self, sums: int, shared: int, moving: int) -> None:
-        """Adds the product of two tiles to a tile of sums."""
+        """Adds the product of two tiles to a tile of `sums`."""
         self._emit("tdpbf16ps", f"i8 {sums}", f"i8 {shared}", f"i8 {moving}")
 
     def store(self, tile: int) -> None:

@@ -59,7 +59,7 @@ class DotInstruction(PairwiseProduct):
     def step(
         self, spots: Sequence[LaneAddress], sums: Sequence[LlvmValue], *, whole: bool
     ) -> list[LlvmValue]:
-        """The sums after one dot instruction each."""
+        """The `sums` after one dot instruction each."""
         self.access.forget()
         return [
             self._accumulated(total, self._both(spot, whole), self._rows(spot, whole))
@@ -115,7 +115,7 @@ class WidenedProduct(PairwiseProduct):
     def step(
         self, spots: Sequence[LaneAddress], sums: Sequence[LlvmValue], *, whole: bool
     ) -> list[LlvmValue]:
-        """The sums after one multiply-add per row."""
+        """The `sums` after one multiply-add per row."""
         self.access.forget()
         sums = [*sums]
         # All sums take the first row before the second, so that multiply-adds on one sum are far
@@ -128,7 +128,7 @@ class WidenedProduct(PairwiseProduct):
         return sums
 
     def _accumulated(self, total: LlvmValue, spot: LaneAddress, second: int) -> LlvmValue:
-        """One sum after a multiply-add with the first or the second row."""
+        """One sum after a multiply-add with the first or the `second` row."""
         access, arithmetic = self.access, self.elements.arithmetic
         there = {**spot.places, self.inner: spot.places[self.inner] + second}
         shared = self.elements.value(self.shared, replace(spot, places=there))
@@ -153,7 +153,7 @@ def dot_product_of(
 def widened_product_of(
     stage: KernelStage, inner: LoopIndex, along: LoopIndex | None, elements: ExpressionEmitter
 ) -> WidenedProduct | None:
-    """The stage as a sum of widened products, if the varying operand is packed in pairs."""
+    """The `stage` as a sum of widened products, if the varying operand is packed in pairs."""
     factors = _factors(stage, along)
     if factors is None or not is_float_product(stage):
         return None

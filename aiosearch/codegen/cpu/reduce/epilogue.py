@@ -40,7 +40,7 @@ class Epilogue:
 def with_epilogues(
     kernel: TileKernel, serial: LoopIndex | None, panels: Mapping[Buffer, PackedLayout]
 ) -> tuple[TileKernel, dict[Buffer, Epilogue]]:
-    """The kernel with reductions that store their reader's value, and the epilogue of each by the
+    """The `kernel` with reductions that store their reader's value, and the epilogue of each by the
     buffer it stores.
 
     The loads of such a stage are those of its reduction only; what the epilogue loads is not among
@@ -80,7 +80,7 @@ def _epilogue_of(
 
 
 def _reads(stage: KernelStage, source: KernelStage) -> bool:
-    """Whether a stage loads the target of another."""
+    """Whether a `stage` loads the target of another."""
     return any(load.buffer == source.target for load in stage.loads)
 
 
@@ -90,7 +90,7 @@ def _is_epilogue(
     """Whether a stage is a legal epilogue of a reduction.
 
     A result is in a register in its working type, so both stages need the same. The pass in which a
-    stage runs follows from its loads, so along a serial index an epilogue may load inputs only.
+    stage runs follows from its loads, so along a `serial` index an epilogue may load inputs only.
     """
     if (
         fold.fold is ReductionKind.NONE
@@ -130,5 +130,5 @@ def _lanes(layout: PackedLayout | None) -> int:
 
 
 def _are_inputs(loads: Iterable[BufferLoad], kernel: TileKernel) -> bool:
-    """Whether all loads are of the kernel's inputs."""
+    """Whether all loads are of the `kernel`'s inputs."""
     return all(load.buffer in kernel.inputs for load in loads)

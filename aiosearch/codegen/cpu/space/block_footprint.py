@@ -87,12 +87,12 @@ class BlockFootprint:
         return [tile.size(cut, whole) for tile in self._tiles]
 
     def _list_kept(self, serial: str | None, copied: tuple[str, ...]) -> list[bool]:
-        """Which of the tiles a schedule with this serial index and these copies keeps."""
+        """Which of the tiles a schedule with this `serial` index and these copies keeps."""
         return [tile.is_kept(serial, copied) for tile in self._tiles]
 
 
 def _tiles_of(kernel: TileKernel, wide: bool) -> Iterator[_BlockTile]:
-    """Yields the targets of the kernel's stages, and a possible copy of each input."""
+    """Yields the targets of the `kernel`'s stages, and a possible copy of each input."""
     widened = {*widenable_tiles(kernel), *kernel.inputs} if wide else set[Buffer]()
 
     def element(buffer: Buffer) -> int:

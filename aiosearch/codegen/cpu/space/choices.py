@@ -33,7 +33,7 @@ block costs little and all threads get some. Fitted to the elementwise rows of
 """
 
 
-def space(
+def schedule_space(
     kernel: TileKernel, machine: CpuMachine, threads: int, constant: Iterable[str] = ()
 ) -> ScheduleSpace[Schedule]:
     """The schedule space of a kernel on a machine with so many threads.
@@ -53,7 +53,7 @@ def choices(
     kernel: TileKernel, machine: CpuMachine, threads: int, constant: Iterable[str] = ()
 ) -> list[Schedule]:
     """All schedules that satisfy the constraints of `space`, the best predicted first."""
-    ranked = ranked_choices(space(kernel, machine, threads, constant))
+    ranked = ranked_choices(schedule_space(kernel, machine, threads, constant))
     return [choice.schedule for choice in ranked]
 
 

@@ -125,7 +125,7 @@ def vector_width_parameter(machine: CpuMachine) -> ScheduleParameter:
 
 def registers_of(roles: IndexRoles, machine: CpuMachine) -> Iterator[RegisterCounts]:
     """Yields the register tiles that fit: AMX tiles first, where the main stage is a bf16 product
-    and the machine has AMX.
+    and the `machine` has AMX.
 
     Tiles with more rows than the index has are clamped to it, and a tile as many vectors wide as
     the index is long stands in for wider ones.

@@ -1,4 +1,4 @@
-"""How far each function is off at most, in units of the last place of the exact result."""
+"""The largest error of each function, in units of the last place (ulp) of the exact result."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from ...ir import Operation
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """Of results that are normal numbers; of others, it is one more rounding."""
+    """Bounds for results that are normal numbers; denormal results are rounded once more."""
 
     fused: float
-    """On a machine that multiplies and adds in one instruction."""
+    """With fused multiply-add."""
     plain: float
+    """Without fused multiply-add."""
 
     def of(self, *, fused: bool) -> float:
+        """The bound with or without fused multiply-add."""
         return self.fused if fused else self.plain
 
 
+# Exact functions only select or round to integers; a square root is rounded once by the
+# instruction.
 _EXACT, _ROUNDED = Error(0, 0), Error(0.5, 0.5)
 
 ERRORS: dict[tuple[Operation, DType], Error] = {
@@ -55,7 +59,7 @@ ERRORS: dict[tuple[Operation, DType], Error] = {
     (Operation.TANH, DType.F32): Error(2.8, 2.8),
     (Operation.TANH, DType.F64): Error(2.8, 2.8),
 }
-"""`benchmarks/scalars.py` goes through all floats for those of one operand in f32.
+"""Measured by `benchmarks/scalars.py`: for functions of one f32, over all floats.
 
-What is for a bf16 is given as a float, which is yet to be rounded to one: by half a place at most.
+A function for bf16 returns a float that is yet to be rounded, by half an ulp of bf16 at most.
 """

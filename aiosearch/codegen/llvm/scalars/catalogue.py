@@ -14,22 +14,24 @@ from . import error_functions, exact, exponentials, half_precision, logarithms, 
 
 
 class Conversion(StrEnum):
-    """Between `float` and the type of 16 bits that is asked for, whose values go as `i16`."""
+    """Conversions between `float` and a 16-bit type, whose values are passed as i16."""
 
     NARROW = "narrow"
-    """To the nearest, halves to even."""
+    """To the 16-bit type, to nearest, ties to even."""
     WIDEN = "widen"
 
 
 class Rounded(StrEnum):
-    """Of floats that were rounded already: as if they had been rounded once more."""
+    """Functions of floats that have been rounded many times already: as exact as if their argument
+    had been rounded once more."""
 
     EXP = "rounded_exp"
 
 
 Name: TypeAlias = Operation | Conversion | Rounded
+"""What a function is asked for by."""
 FunctionRequest: TypeAlias = tuple[Name, int, DType]
-"""A function, on how many lanes, and of which type."""
+"""A function, its number of lanes and its element type."""
 
 FUNCTIONS: dict[Operation, Callable[..., OperatorValue]] = {
     Operation.COS: trigonometry.cos,
@@ -48,16 +50,18 @@ FUNCTIONS: dict[Operation, Callable[..., OperatorValue]] = {
     Operation.SQRT: exact.sqrt,
     Operation.TANH: exponentials.tanh,
 }
+"""The function of each operation that LLVM has no instruction for."""
 
 SHORT: dict[Operation, Callable[..., OperatorValue]] = {Operation.EXP: exponentials.short_exp}
-"""Of floats, for those who round the result to a bf16: asked for by that type."""
+"""Faster functions whose result is rounded to bf16, asked for by that type."""
 
 ROUNDED: dict[Operation, Rounded] = {Operation.EXP: Rounded.EXP}
-"""What sums in 32 bits may be given to instead: they have been rounded many times."""
+"""Faster functions for arguments that are sums in f32."""
 
 OF_ROUNDED: dict[Rounded, Callable[[OperatorValue], OperatorValue]] = {
     Rounded.EXP: exponentials.rounded_exp
 }
+"""The functions behind `ROUNDED`."""
 
 CONVERSIONS: dict[tuple[Conversion, DType], Callable[[OperatorValue], OperatorValue]] = {
     (Conversion.NARROW, DType.BF16): half_precision.to_bf16,
@@ -65,8 +69,10 @@ CONVERSIONS: dict[tuple[Conversion, DType], Callable[[OperatorValue], OperatorVa
     (Conversion.WIDEN, DType.BF16): half_precision.from_bf16,
     (Conversion.WIDEN, DType.F16): half_precision.from_f16,
 }
+"""The function of each conversion."""
 
 ELEMENTS = {DType.F32: "float", DType.F64: "double"}
+"""LLVM types of the element types that functions compute in."""
 
 
 def symbol(name: Name, lanes: int, dtype: DType) -> str:
@@ -77,10 +83,10 @@ def symbol(name: Name, lanes: int, dtype: DType) -> str:
 def definition(
     name: Name, lanes: int, dtype: DType, *, fused: bool = True, scaling: bool = False
 ) -> tuple[str, str]:
-    """A function's symbol and its text. What it calls comes with `library`.
+    """A function's symbol and text; what it calls comes with `library`.
 
-    `fused` says that the machine has FMA, and with it SSE 4.1 and F16C: all with AVX2 do. Without,
-    nothing is used that LLVM would call a library for anywhere. `scaling` says that it has AVX-512.
+    `fused` says that the machine has FMA, SSE 4.1 and F16C, as all with AVX2 do; without, only
+    instructions are used for which LLVM never calls a library. `scaling` says that it has AVX-512.
     Neither `scaling` nor the number of lanes changes a result.
     """
     text, _ = _written(name, lanes, dtype, fused, scaling)
@@ -90,7 +96,8 @@ def definition(
 def library(
     requests: Iterable[FunctionRequest], *, fused: bool = True, scaling: bool = False
 ) -> str:
-    """The texts of functions, each once, after what they call. It does not depend on the order."""
+    """The texts of functions, each once, after what they call; independent of the order of
+    `requests`."""
     declarations: set[str] = set()
     helpers: dict[str, str] = {}
     texts = {}
@@ -98,6 +105,7 @@ def library(
         texts[symbol(*request)], body = _written(*request, fused, scaling)
         declarations |= body.declarations
         helpers |= body.helpers
+    # Sorted, so that equal modules have equal texts and share object code.
     functions = [text for _, text in [*sorted(helpers.items()), *sorted(texts.items())]]
     return "\n".join([*sorted(declarations), *functions])
 
@@ -105,6 +113,8 @@ def library(
 def _written(
     name: Name, lanes: int, dtype: DType, fused: bool, scaling: bool
 ) -> tuple[str, VectorFunctionBody]:
+    """The text of a function, and its body."""
+    # Always inlined, so that constants of the polynomial stay in registers across a loop.
     body = VectorFunctionBody(lanes, fused, scaling)
     function, element = _definition_of(name, dtype)
     operands = [
@@ -119,7 +129,7 @@ def _written(
 
 
 def _definition_of(name: Name, dtype: DType) -> tuple[Callable[..., OperatorValue], str]:
-    """What writes a function, and the type of its operands."""
+    """The Python function that writes a function, and the element type of its operands."""
     if isinstance(name, Conversion):
         return CONVERSIONS[name, dtype], "float" if name is Conversion.NARROW else "i16"
     if isinstance(name, Rounded):

@@ -1,9 +1,16 @@
 """Payne-Hanek range reduction of large angles, from 1,200 bits of 2/π.
 
-An angle is M 2ˢ, where M has 53 bits. Of its product with 2/π, which counts quarters of a turn, the
-bits of 2/π above 2²⁻ˢ make whole turns, and those far below are not felt: 192 of them are taken.
+The problem: to reduce an angle such as 1e22 by quarters of a turn, 2/π is needed to as many bits as
+the angle has before the point, and as many as the result shows. An angle is M 2^s, with M of 53
+bits. Of the product M 2^s * 2/π, those bits of 2/π above 2^(2-s) only make multiples of four
+quarters, and those far below are not felt: 192 bits from there on suffice.
 
-Angles of many turns, in vectors: only where there is one is more done than a comparison.
+Example: x = 1e22 = M 2^21. x * 2/π has a fraction, beyond multiples of four quarters, that gives
+sin 1e22 = -0.852201; subtracting multiples of a π/2 of 53 bits would leave no correct digit.
+
+Invariants: the fraction is exact to 126 bits, so even for the f64 closest to a multiple of π/2
+enough bits are left. Angles up to 2^20 are returned as they are. Cost: vectors test all lanes at
+once and branch only if some angle is large; then lanes go one by one, out of line.
 """
 
 from __future__ import annotations
@@ -14,6 +21,7 @@ from ..operators import OperatorValue, VectorFunctionBody
 from .double_double import DoubleDouble, fast_two_sum, multiply_pairs
 
 HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
+"""π/2 as a `DoubleDouble`."""
 
 TWO_OVER_PI = (
     0, 0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041, 0xFE5163ABDEBBC561,
@@ -22,36 +30,41 @@ TWO_OVER_PI = (
     0xEF2F118B5A0A6D1F, 0x6D367ECF27CB09B7, 0x4F463F669E5FEA2D, 0x7527BAC7EBE5F17B,
     0x3D0739F78A5292EA, 0x6BFB5FB11F8D5D08, 0x56033046FC7B6BAB,
 )  # fmt: skip
-"""Bits of 2/π, after 64 that are zero."""
+"""Bits of 2/π, after 64 zero bits."""
 
 NEAREST = 1023 + 20
-"""The stored exponent of the nearest angles that are far."""
+"""The stored exponent of `FAR_ANGLE`, from which on angles are reduced here."""
 
 TABLE = "@aio.two_over_pi"
+"""Symbol of the bits of `TWO_OVER_PI`."""
 SCALAR_FUNCTION = "@aio.turned"
+"""Symbol of the reduction of one angle."""
 
 
 def two_over_pi_text() -> str:
-    """The text of the constant."""
+    """The definition of the bits of 2/π."""
     words = ", ".join(f"i64 {word}" for word in TWO_OVER_PI)
     return f"{TABLE} = private unnamed_addr constant [{len(TWO_OVER_PI)} x i64] [{words}]\n"
 
 
 def scalar_function_text(fused: bool) -> tuple[str, set[str]]:
-    """The text of the function of one angle, and what it calls.
+    """The definition of the reduction of one angle, and the declarations that it needs.
 
-    It gives what is left of an angle in two parts, and the quarters of a turn, whose last two bits
-    count. An angle that is not far comes back as something else, infinity as no number.
+    It returns what is left of an angle in two parts and the quarters of a turn, of which the last
+    two bits count. What it returns for small angles means nothing; infinity gives NaN.
     """
     body = VectorFunctionBody(1, fused)
     x = OperatorValue(body, "double", "%x")
     bits = x.bits
     stored = (bits >> 52) & 0x7FF
+    # Small angles would index the table before its begin.
     stored = body.select(stored < NEAREST, NEAREST, stored)
     mantissa = (bits & ((1 << 52) - 1)) | (1 << 52)
     product = _product(mantissa.cast("zext", "i128"), stored - 1013)
+    # Rounded to the nearest quarter, so the fraction is between -1/2 and 1/2.
     quarters = (product + (1 << 125)).halved(126)
     angle = multiply_pairs(_fraction_as_pair(product - (quarters << 126), bits), _half_pi(body))
+    # x - x is zero, and NaN for infinity and NaN.
     high, low = fast_two_sum(angle[0], angle[1] + (x - x))
     negative = bits.halved(63)
     turns = (quarters.cast("trunc", "i64") ^ negative) - negative
@@ -59,6 +72,7 @@ def scalar_function_text(fused: bool) -> tuple[str, set[str]]:
 
 
 def _function(body: VectorFunctionBody, results: tuple[OperatorValue, ...]) -> str:
+    """The text of a function that returns these values as a structure."""
     kind = f"{{ {', '.join(output.kind for output in results)} }}"
     lines = [f"define internal {kind} {SCALAR_FUNCTION}(double %x) noinline cold {{", *body.lines]
     whole = "poison"
@@ -71,7 +85,7 @@ def _function(body: VectorFunctionBody, results: tuple[OperatorValue, ...]) -> s
 
 
 def _product(mantissa: OperatorValue, start: OperatorValue) -> OperatorValue:
-    """Quarters of a turn, modulo four: the last 126 bits are a fraction."""
+    """Quarters of a turn modulo four, as an integer whose last 126 bits are the fraction."""
     body = start.body
     words = [_two_over_pi_word(start, k) for k in range(4)]
     highest, middle, lowest = (
@@ -82,18 +96,21 @@ def _product(mantissa: OperatorValue, start: OperatorValue) -> OperatorValue:
 
 
 def _two_over_pi_word(start: OperatorValue, ahead: int) -> OperatorValue:
-    """Of the bits of 2/π, the word with a bit, or a later one."""
+    """64 bits of 2/π that contain the bit `start`, or `ahead` words later."""
     at = (start >> 6) + ahead
     place = at.body.line("ptr", f"getelementptr inbounds i64, ptr {TABLE}, i64 {at.text}")
     return at.body.line("i64", f"load i64, ptr {place.text}")
 
 
 def _fraction_as_pair(fraction: OperatorValue, sign: OperatorValue) -> DoubleDouble:
-    """Up to one half, as two floats; negated where the first bit of `sign` is set."""
+    """A fraction of up to one half as a double-double, negated if the highest bit of `sign` is
+    set."""
     body = fraction.body
     negative = fraction.halved(127)
     size = (fraction ^ negative) - negative
     body.declarations.add("declare i128 @llvm.ctlz.i128(i128, i1)")
+    # Leading zeros are shifted out, so that both floats have all of their bits however small the
+    # fraction is.
     zeros = body.line("i128", f"call i128 @llvm.ctlz.i128(i128 {size.text}, i1 false)")
     moved = size << zeros
     flipped = (sign ^ negative.cast("trunc", "i64")) & (-1 << 63)
@@ -104,24 +121,27 @@ def _fraction_as_pair(fraction: OperatorValue, sign: OperatorValue) -> DoubleDou
 
 
 def _scaled(number: OperatorValue, stored: OperatorValue, sign: OperatorValue) -> OperatorValue:
-    """A whole number times the power of two with this stored exponent."""
+    """An integer times the power of two with this `stored` exponent."""
     factor = ((stored << 52) | sign).cast("bitcast", "double")
     return number.cast("sitofp", "double") * factor
 
 
 def _half_pi(body: VectorFunctionBody) -> DoubleDouble:
+    """π/2 as values."""
     high, low = HALF_PI
     return body.number(high, "double"), body.number(low, "double")
 
 
 FAR_ANGLE = 2.0**20
-"""Up to here angles are left as they are."""
+"""Angles up to this size are left as they are."""
 
 REDUCTION_RESULT_TYPES = ("double", "double", "i64")
+"""What a reduction returns: the angle, what it lacks, and quarters of a turn."""
 
 
 def reduce_far_angles(x: OperatorValue) -> tuple[OperatorValue, OperatorValue, OperatorValue]:
-    """An angle, below an eighth of a turn if it was far; what it lacks; and quarters of a turn."""
+    """An angle, below an eighth of a turn if it was large; what it lacks; and quarters of a
+    turn."""
     body = x.body
     text, calls = scalar_function_text(body.fused)
     body.declarations |= calls
@@ -135,7 +155,7 @@ def reduce_far_angles(x: OperatorValue) -> tuple[OperatorValue, OperatorValue, O
 def _where_needed(
     x: OperatorValue, far: OperatorValue, called: str
 ) -> tuple[OperatorValue, OperatorValue, OperatorValue]:
-    """Calls what is slow where any angle is far, and takes what it gives for those."""
+    """Calls the reduction if any angle is large, and takes its results for those."""
     body = x.body
     near = x, body.number(0.0, "double"), body.number(0, "i64")
     body.lines += [f"  br i1 {body.any_lane(far).text}, label %far, label %near", "far:"]
@@ -156,7 +176,7 @@ def _where_needed(
 
 
 def _vector_function(body: VectorFunctionBody, name: str) -> str:
-    """The text of the function of a vector: one angle after the other."""
+    """The text of the reduction of a vector: a loop over its angles."""
     wide, scalar = _kind(body), _kind(VectorFunctionBody(1, body.fused))
     kinds = [(number, part, body.kind(part)) for number, part in enumerate(REDUCTION_RESULT_TYPES)]
     return "\n".join([
@@ -184,4 +204,5 @@ def _vector_function(body: VectorFunctionBody, name: str) -> str:
 
 
 def _kind(body: VectorFunctionBody) -> str:
+    """The type of the structure that a reduction returns."""
     return f"{{ {', '.join(map(body.kind, REDUCTION_RESULT_TYPES))} }}"

@@ -88,7 +88,7 @@ class BlockDemand:
     operations: int
     """Operations outside of dots."""
     special: int
-    """Of `operations`, exp, roots, divisions and the like."""
+    """How many of `operations` are exp, roots, divisions and the like."""
     layout: TileLayout
 
     @cached_property
@@ -144,7 +144,7 @@ class _DemandCounter:
         )
 
     def _passed(self) -> dict[TileNode, int]:
-        """In how many loops a node is computed."""
+        """The number of loops in which each node is computed."""
         passes = dict.fromkeys(self._layout.nodes.all, 0)
         stored = [output for output in self._layout.nodes.outputs if self._loops.repeats(output)]
         # A node that several loops need is computed in each of them again.

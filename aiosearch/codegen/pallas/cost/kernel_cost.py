@@ -39,11 +39,12 @@ MOST_REGISTERS_PER_THREAD = 255
 _REGISTERS_PER_MULTIPROCESSOR = 65536
 """Registers of a multiprocessor (CUDA C++ Programming Guide, technical specifications)."""
 _BASE_REGISTERS_PER_THREAD = 40
-"""Of a thread's registers, those for positions, masks and what the compiler likes to hold."""
+"""Registers of a thread for positions, masks and what the compiler likes to hold."""
 _THREADS_PER_WARP = 32
 _SPECIAL_RESULTS_PER_CYCLE = 16
-"""A multiprocessor has 16 units for these, of 128 that multiply and add (CUDA C++ Programming
-Guide, throughput of native arithmetic instructions), which count twice."""
+"""Results of special functions in a cycle: a multiprocessor has 16 units for them, of 128 that
+multiply and add (CUDA C++ Programming Guide, throughput of native arithmetic instructions), which
+count twice."""
 
 _DRAM_LATENCY_SECONDS = 9e-7
 """Seconds from asking the device's memory to having it, with other blocks asking too; fitted."""

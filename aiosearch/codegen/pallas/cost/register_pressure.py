@@ -38,7 +38,7 @@ from ..loops import Loops
 from ..nodes import TileNode
 
 ROWS, COLUMNS = 16, 8
-"""Of a matrix instruction's result."""
+"""The least rows and columns of the result of a matrix instruction."""
 _LOADED_OPERAND_REGISTER_SHARE = 0.4
 """The part of an operand that is held, where it comes from shared memory as it is needed."""
 _COPIED_OPERAND_REGISTERS = 3
@@ -138,7 +138,7 @@ class _Phase:
     lasting: tuple[TileNode, ...]
     """The nodes that have registers all the while."""
     live: tuple[tuple[TileNode, ...], ...]
-    """For each of `nodes`, what else is there while it is computed."""
+    """What else is there while each of `nodes` is computed."""
     loops: bool
 
 
@@ -189,9 +189,7 @@ def _ordered(layout: TileLayout, loops: Loops) -> Iterator[list[TileNode]]:
 def _live(
     nodes: Sequence[TileNode], lasting: Collection[TileNode]
 ) -> tuple[tuple[TileNode, ...], ...]:
-    """For each of `nodes`, what was computed before it, is read by it or later, and is not in
-    `lasting`.
-    """
+    """What was computed before each of `nodes`, is read by it or later, and is not in `lasting`."""
     last = {value: at for at, node in enumerate(nodes) for value in (node, *node.reads.values())}
     return tuple(
         tuple(value for value in nodes[:at] if last[value] >= at and value not in lasting)

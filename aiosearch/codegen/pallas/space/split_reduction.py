@@ -106,7 +106,7 @@ def _kernel(
 def _rescaling_maxima(
     nodes: TileNodes, whole: ir.LoopIndex
 ) -> dict[ir.Buffer, dict[TileNode, float]]:
-    """By total the maxima that scale it, and how; raises CannotPrint where it depends on a total
+    """The maxima that scale each total, and how; raises CannotPrint where it depends on a total
     otherwise.
     """
     totals = [node for node in nodes.all if whole in node.folded]

@@ -34,6 +34,7 @@ def exp_of_scaled_log(term: Term) -> Iterator[Term]:
     x = term.arguments[0]
     if not named(x, "mul"):
         return
+    # A product has no order: the number may be on either side.
     for factor, logarithm in (x.arguments, x.arguments[::-1]):
         number = value(factor)
         if number is not None and named(logarithm, "log"):
@@ -100,6 +101,7 @@ def sigmoid(term: Term) -> Iterator[Term]:
     if not named(below, "add"):
         return
     for unit, exponential in (below.arguments, below.arguments[::-1]):
+        # Only the exact literal 1: anything near it is another function.
         if value(unit) != 1 or not named(exponential, "exp"):
             continue
         if value(above) == 1:
@@ -131,6 +133,7 @@ def function_of_repeated(term: Term) -> Iterator[Term]:
     if operands == list(term.arguments):
         return
     computed = again(term, *operands)
+    # Nothing is gained where another operand has all elements anyway.
     if prod(sizes(computed)) < prod(sizes(term)):
         yield apply("broadcast", computed, shape=term.shape)
     elif computed.shape == term.shape:
@@ -144,6 +147,7 @@ def reduction_of_repeated(term: Term) -> Iterator[Term]:
     if not named(inner, "broadcast"):
         return
     source = inner.arguments[0]
+    # A scalar has no axes to reduce: it gets one of size one for each.
     if not source.shape:
         source = apply("reshape", source, shape=(1,) * len(inner.shape))
     repeated = [a for a in axes if source.shape[a] == 1 and inner.shape[a] != 1]

@@ -61,6 +61,7 @@ def _cut_product(term: Term, x: Term, axis: int) -> Term:
 def _cut_reduction(term: Term, x: Term, axis: int) -> Iterator[Term]:
     """A slice along an axis that is left is taken before the reduction."""
     source, axes = x.arguments[0], x.parameter("axes")
+    # A reduced axis that is kept has one element, and a slice of it is all of it.
     if x.parameter("keep"):
         if axis not in axes:
             yield again(x, again(term, source))
@@ -70,7 +71,7 @@ def _cut_reduction(term: Term, x: Term, axis: int) -> Iterator[Term]:
 
 
 def _cut_joined(term: Term, x: Term, axis: int) -> Iterator[Term]:
-    """A slice of a `concatenate` or `stack` that lies in one of its operands is a slice of that
+    """A slice of a `concatenate` or `stack` that is within one of its operands is a slice of that
     one."""
     joined_axis, bounds = x.parameter("axis"), dict(term.parameters)
     if axis != joined_axis:
@@ -81,6 +82,7 @@ def _cut_joined(term: Term, x: Term, axis: int) -> Iterator[Term]:
         chosen = x.arguments[bounds["start"] : bounds["stop"] : bounds["step"]]
         yield again(x, *chosen)
         return
+    # Operands lie behind each other along the axis; the slice has to lie within one of them.
     before = 0
     for operand in x.arguments:
         after = before + sizes(operand)[axis]
@@ -105,6 +107,7 @@ def transpose_after(term: Term) -> Iterator[Term]:
     if transposed_operand is None:
         return
     order = transposed_operand.parameter("axes")
+    # The inverse permutation, for operands that are not transposed themselves.
     back = [order.index(axis) for axis in range(len(order))]
     operands = [
         operand if not operand.shape else _turned_back(operand, back) for operand in term.arguments
@@ -160,7 +163,8 @@ def _diagonal(x: Term) -> Term:
         return apply("diagonal", x)
     # One of the two axes has size one: each element is repeated along it, and stands on the
     # diagonal once.
-    return reshaped(x, (*x.shape[:-2], max(rows, columns)))  # type: ignore[type-var]
+    side = max(rows, columns)  # type: ignore[type-var]  # sizes are known in a search
+    return reshaped(x, (*x.shape[:-2], side))
 
 
 @rule("matmul")

@@ -114,6 +114,8 @@ def _contracted(term: Term, x: Term, y: Term) -> Iterator[Term]:
         ([*batch, *right, *left], _matrix_product(y, x, batch, right, summed, left)),
     ):
         matrix = reshaped(product, [shape[axis] for axis in order])
+        # The product has its axes as batch, rows, columns; the term has them in the order of its
+        # operands.
         back = transposed(matrix, [order.index(axis) for axis in sorted(order)])
         yield reshaped(back, term.shape)
 
@@ -148,9 +150,11 @@ def sum_inside(term: Term) -> Iterator[Term]:
         if factor.shape and (
             not invariant.shape or all(invariant.shape[axis] == 1 for axis in axes)
         ):
+            # A factor that is itself repeated along a summed axis would be summed too few times.
             if factor.shape != inner.shape and any(factor.shape[a] != inner.shape[a] for a in axes):
                 continue
             summed = again(term, factor, keep=True)
+            # A quotient has an order, and only its numerator may be summed.
             pair = (summed, invariant) if factor is x else (invariant, summed)
             yield reshaped(apply(inner.operator, *pair), term.shape)
 
@@ -169,6 +173,8 @@ def _summed(term: Term, x: Term, shape: tuple[int, ...]) -> Term:
     """The sum of a summand over the axes of `term`, which it may be repeated along."""
     axes = term.parameter("axes")
     x_shape = sizes(x)
+    # Along axes that a summand has, it is summed; along the others it is the same, and counts as
+    # often as they are long.
     here = [axis for axis in axes if x_shape and x_shape[axis] == shape[axis]]
     missing = prod(shape[axis] for axis in axes if axis not in here)
     summed = again(term, x, axes=tuple(here), keep=True) if here else x

@@ -27,6 +27,7 @@ def rows_at_once(term: Term) -> Iterator[Term]:
     if joined is None:
         return
     axis, rank = term.parameter("axis"), len(joined.shape)
+    # Rows are counted in front; the stack wants them at its own axis.
     order = [*range(1, axis + 1), 0, *range(axis + 1, rank)]
     yield reshaped(transposed(joined, order), term.shape)
 
@@ -123,6 +124,7 @@ def _slices(terms: Sequence[Term]) -> Term | None:
         return None
     starts = [bound["start"] for bound in bounds]
     length, distance = sizes(terms[0])[axis], starts[1] - starts[0]
+    # Only ascending starts at one distance are a slice with steps; anything else would be a gather.
     if distance <= 0 or starts != [starts[0] + distance * at for at in range(len(starts))]:
         return None
     count = len(starts)

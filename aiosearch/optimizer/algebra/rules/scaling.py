@@ -24,6 +24,8 @@ def scale_out_of_product(term: Term) -> Iterator[Term]:
     for side, along in ((0, -1), (1, -2)):
         scaled = term.arguments[side]
         for operator, unscaled, scale in _scaled(scaled):
+            # A factor that varies along the inner axis stays inside: `scale_across_product` may
+            # move it to the other side.
             if scale.shape and scale.shape[along] != 1:
                 continue
             inner = [term.arguments[0], term.arguments[1]]
@@ -63,6 +65,8 @@ def scale_into_product(term: Term) -> Iterator[Term]:
         if not named(product, "matmul") or scale.shape:
             continue
         left, right = product.arguments
+        # Of a product of [8, 4096] and [4096, 8] each factor has 512 times the elements: whether
+        # that pays, as where a factor is constant, is for `estimate` to say.
         if prod(sizes(left)) <= prod(sizes(right)):
             yield apply(term.operator, left, scale) @ right
         else:
@@ -80,6 +84,7 @@ def common_factor(term: Term) -> Iterator[Term]:
     if named(x, "div") and named(y, "div") and x.arguments[1] is y.arguments[1]:
         above = apply(term.operator, x.arguments[0], y.arguments[0])
         yield apply("div", above, x.arguments[1])
+    # Matrices do not commute: only a factor on the same side of both is common.
     for left, a, right, b in _products(x, y):
         if left is a and right.shape == b.shape:
             yield left @ apply(term.operator, right, b)
@@ -125,6 +130,7 @@ def common_factor_of_many(term: Term) -> Iterator[Term]:
     """Any two summands of a sum that share a factor are taken together, however far apart they
     stand."""
     parts = list(_summands(term))
+    # Two summands are the matter of `common_factor`.
     if not 2 < len(parts) <= _MANY:
         return
     for (at, (plus, x)), (partner, (also, y)) in combinations(enumerate(parts), 2):
@@ -132,6 +138,7 @@ def common_factor_of_many(term: Term) -> Iterator[Term]:
         remaining = [part for index, part in enumerate(parts) if index not in (at, partner)]
         for factored in common_factor(joined):
             yield _sum([(plus, factored), *remaining])
+        # They cancel, whatever stands between them.
         if x is y and plus != also:
             yield _sum(remaining)
 
@@ -167,6 +174,7 @@ def regrouped_factors(term: Term) -> Iterator[Term]:
             a, b = product.arguments
             for outer, moved in ((a, b), (b, a)):
                 inner = apply("mul", moved, factor)
+                # Both orders of equal size would only lead back and forth.
                 if prod(sizes(inner)) < prod(sizes(term)):
                     yield apply("mul", outer, inner)
 
@@ -200,6 +208,7 @@ def reciprocal_first(term: Term) -> Iterator[Term]:
 def power_by_root(term: Term) -> Iterator[Term]:
     """x to 1.5 is x · sqrt x, and x to -2 is 1 / x²: roots and squares are faster than powers."""
     x, exponent = term.arguments[0], float(term.parameter("exponent"))
+    # Up to 8 a power is a few products; beyond, its digits suffer more than its time gains.
     if 2 * exponent != int(2 * exponent) or not 1 < abs(exponent) <= 8:
         return
     whole, half = divmod(abs(exponent), 1)

@@ -18,6 +18,7 @@ def reshaped_after(term: Term) -> Term | None:
     x = arrays[0]
     if not named(x, "reshape") or kept_axes(x) is None:
         return None
+    # Towards fewer axes, and from a scalar, the reshape would come back: no end to it.
     if len(x.shape) < len(x.arguments[0].shape) or not x.arguments[0].shape:
         return None
     operands = [x.arguments[0] if operand is x else operand for operand in term.arguments]
@@ -54,6 +55,7 @@ def transpose(term: Term) -> Term | None:
         return transposed(x.arguments[0], [inner[axis] for axis in order])
     if order == tuple(range(len(order))):
         return x
+    # Axes of size one may stand anywhere: if all others keep their order, no element moves.
     full = [axis for axis in order if x.shape[axis] != 1]
     if full == sorted(full):
         return apply("reshape", x, shape=term.shape)
@@ -74,6 +76,7 @@ def reshape(term: Term) -> Term | None:
     if x.shape == term.shape:
         return x
     if named(x, "sum", "mean", "max", "min"):
+        # A reduction can give either form by itself, so that no reshape is needed.
         toggled = again(x, x.arguments[0], keep=not x.parameter("keep"))
         return toggled if toggled.shape == term.shape else None
     return _without_ones(term, x)
@@ -113,6 +116,7 @@ def sums(term: Term) -> Term | None:
     x, axes = term.arguments[0], term.parameter("axes")
     if not axes:
         return x
+    # Means of means are not means: only sums are merged.
     if not named(x, "sum") or not x.parameter("axes"):
         return reduced(term)
     inner = x.parameter("axes")

@@ -30,8 +30,8 @@ class Fetched:
         for at in range(begin, end):
             body(at)
 
-    def fetch(self, load: BufferLoad, spot: Any, nearest: bool) -> None:
-        assert not nearest, "it is read once"
+    def fetch(self, load: BufferLoad, spot: Any, to_l1: bool) -> None:
+        assert not to_l1, "it is read once"
         assert load.buffer.name == "Y"
         self.lines.append((spot.places[INNER].constant, spot.places[COLUMN].constant))
 

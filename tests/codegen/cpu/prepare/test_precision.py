@@ -21,7 +21,7 @@ from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.cpu.space.choices import choices
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lower.lowering import lower
-from aiosearch.codegen.native.assembly import assembly
+from aiosearch.codegen.native.assembly import assembly_text
 from aiosearch.codegen.native.machine import CpuMachine, host, masked
 from aiosearch.codegen.passes.kernel_fusion import fuse_kernels
 from aiosearch.tensor import DType, apply, tensor
@@ -149,7 +149,7 @@ def test_a_vector_of_pairs_is_two_of_floats_by_one_instruction_each() -> None:
         transposed={"X": PackedLayout(1, 0, 16, False)},
         wide=True,
     )
-    text = assembly(print_module(module, {"program": own}, SLOW), SLOW)
+    text = assembly_text(print_module(module, {"program": own}, SLOW), SLOW)
     assert "vdpbf16ps" not in text
     loop = max(re.split(r"\n\.L\w+:", text), key=lambda part: part.count("vfmadd"))
     products = [line for line in loop.splitlines() if "vfmadd" in line]

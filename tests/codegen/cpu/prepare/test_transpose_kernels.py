@@ -13,7 +13,7 @@ from aiosearch.codegen.cpu.packing import PackedLayout
 from aiosearch.codegen.cpu.prepare.transpose_kernels import with_transposes
 from aiosearch.codegen.cpu.register_layout import RegisterRequest
 from aiosearch.codegen.cpu.schedule import Schedule
-from aiosearch.codegen.cpu.space.choices import choices, space
+from aiosearch.codegen.cpu.space.choices import choices, schedule_space
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.native.machine import CpuMachine, host
@@ -124,7 +124,7 @@ def test_all_that_is_proposed_is_right(machine: CpuMachine, constant: tuple[str,
         program(tensor("X", DType.F32, (1, 16, 96)) @ tensor("W", DType.F32, (1, 96, 40)))
     )
     (kernel,) = module.kernels
-    own = space(kernel, machine, 2, constant)
+    own = schedule_space(kernel, machine, 2, constant)
     first = [one for one in ranked_choices(own) if one.schedule.transposed][:60:20]
     assert first
     near = [

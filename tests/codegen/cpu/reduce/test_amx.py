@@ -13,11 +13,11 @@ from aiosearch.codegen.cpu.packing import PackedLayout
 from aiosearch.codegen.cpu.reduce.amx_unit import AMX_TILES, AmxTileAssignment, amx_tiles_needed
 from aiosearch.codegen.cpu.register_layout import RegisterRequest
 from aiosearch.codegen.cpu.schedule import Schedule
-from aiosearch.codegen.cpu.space.choices import space
+from aiosearch.codegen.cpu.space.choices import schedule_space
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.native import compiler
-from aiosearch.codegen.native.assembly import assembly
+from aiosearch.codegen.native.assembly import assembly_text
 from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.machine import CpuMachine, host, masked
 from aiosearch.codegen.schedule.space import ScheduleChoice, ranked_choices
@@ -115,11 +115,11 @@ def test_it_is_used_where_there_is_one() -> None:
     """A machine without it gets other instructions by the same schedule."""
     module = product(32, 256, 64)
     own = {"program": Schedule(registers=matrix(32, 2), layouts=wide(2))}
-    text = assembly(print_module(module, own, LARGE), LARGE)
+    text = assembly_text(print_module(module, own, LARGE), LARGE)
     assert "tdpbf16ps" in text
     assert "tilerelease" in text
     without = masked(LARGE, "amx")
-    assert "tdpbf16ps" not in assembly(print_module(module, own, without), without)
+    assert "tdpbf16ps" not in assembly_text(print_module(module, own, without), without)
 
 
 def test_tiles_are_of_one_kind_each() -> None:
@@ -140,18 +140,20 @@ def test_tiles_are_of_one_kind_each() -> None:
 def test_schedules_are_for_it() -> None:
     """Its rows and vectors are proposed, and predicted to be fastest, for many rows."""
     (kernel,) = product(64, 1024, 1024).kernels
-    found = ranked_choices(space(kernel, LARGE, 2, ["Y"]))
+    found = ranked_choices(schedule_space(kernel, LARGE, 2, ["Y"]))
     assert found[0].schedule.registers.matrix
     own = [one.schedule for one in found if by_matrix(one)]
     assert {bool(one.layouts) for one in own} == {bool(one.panels) for one in own} == {True, False}
     assert any(not one.layouts and not one.panels for one in own)
-    assert not any(by_matrix(one) for one in ranked_choices(space(kernel, masked(LARGE, "amx"), 2)))
+    assert not any(
+        by_matrix(one) for one in ranked_choices(schedule_space(kernel, masked(LARGE, "amx"), 2))
+    )
 
 
 def test_few_rows_of_large_matrices_are_woven() -> None:
     """What is read once is not laid out for that, neither in panels nor beforehand."""
     (kernel,) = product(8, 4096, 4096).kernels
-    best = ranked_choices(space(kernel, LARGE, 2))[0].schedule
+    best = ranked_choices(schedule_space(kernel, LARGE, 2))[0].schedule
     assert best.registers.matrix
     assert not best.panels
 
@@ -160,14 +162,18 @@ def test_factors_that_lie_in_columns_are_not_for_it() -> None:
     """The unit takes neighbours of one factor, so they have to lie along what is summed."""
     x, y = tensor("X", DType.BF16, (1024, 64)), tensor("Y", DType.BF16, (1024, 1024))
     (kernel,) = lower(program(apply("transpose", x, axes=(1, 0)) @ y)).kernels
-    assert not any(by_matrix(one) for one in ranked_choices(space(kernel, LARGE, 2, ["Y"])))
+    assert not any(
+        by_matrix(one) for one in ranked_choices(schedule_space(kernel, LARGE, 2, ["Y"]))
+    )
 
 
 def test_what_lanes_read_in_columns_is_laid_out_for_it() -> None:
     """Nothing is woven whose lanes lie apart."""
     x, y = tensor("X", DType.BF16, (64, 1024)), tensor("Y", DType.BF16, (1024, 1024))
     (kernel,) = lower(program(x @ apply("transpose", y, axes=(1, 0)))).kernels
-    found = [one.schedule for one in ranked_choices(space(kernel, LARGE, 2)) if by_matrix(one)]
+    found = [
+        one.schedule for one in ranked_choices(schedule_space(kernel, LARGE, 2)) if by_matrix(one)
+    ]
     assert all(one.panels for one in found)
 
 

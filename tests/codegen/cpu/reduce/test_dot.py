@@ -13,7 +13,7 @@ from aiosearch.codegen.cpu.packing import PackedLayout
 from aiosearch.codegen.cpu.register_layout import RegisterRequest
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.lower.lowering import lower
-from aiosearch.codegen.native.assembly import assembly
+from aiosearch.codegen.native.assembly import assembly_text
 from aiosearch.codegen.native.machine import CpuMachine, host
 from aiosearch.tensor import DType, tensor
 
@@ -33,7 +33,7 @@ def test_a_word_that_meets_one_vector_is_spread_by_the_product(name: str) -> Non
         )
     }
     machine = CpuMachine("x86_64-unknown-linux-gnu", name, FEATURES)
-    text = assembly(print_module(module, schedules, machine), machine)
+    text = assembly_text(print_module(module, schedules, machine), machine)
     products = [line for line in text.splitlines() if "vdpbf16ps" in line]
     assert len(products) >= ROWS
     assert all(map(SPREADING.search, products)), text

@@ -13,7 +13,7 @@ from testkit.kernels.native_run import MACHINES, program
 from aiosearch.codegen.cpu.emit.kernel import print_module
 from aiosearch.codegen.cpu.packing import PackedLayout
 from aiosearch.codegen.cpu.schedule import Schedule
-from aiosearch.codegen.cpu.space.choices import choices, space
+from aiosearch.codegen.cpu.space.choices import choices, schedule_space
 from aiosearch.codegen.ir import Module, TileKernel
 from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.native.machine import CpuMachine, host
@@ -195,7 +195,7 @@ def test_what_is_fine_changes_no_result(machine: CpuMachine) -> None:
     """Unrolling, fetching ahead, the order of blocks, and narrower vectors."""
     module = product(300, 64, 160)
     (kernel,) = module.kernels
-    own = space(kernel, machine, 2)
+    own = schedule_space(kernel, machine, 2)
     fine = {at for at, one in enumerate(own.parameters) if one.fine}
     first = ranked_choices(own)[0].point
     near = [
@@ -214,7 +214,7 @@ def test_what_is_fine_changes_no_result(machine: CpuMachine) -> None:
 def test_what_is_fetched_ahead_may_come_nearer() -> None:
     """Where anything is."""
     (kernel,) = product(300, 64, 160).kernels
-    own = space(kernel, host(), 2, ["W"])
+    own = schedule_space(kernel, host(), 2, ["W"])
     fetched, nearer = set(), []
     for one in ranked_choices(own):
         found = [
@@ -244,7 +244,7 @@ def test_narrower_vectors_change_no_result(packed: bool, dtype: DType) -> None:
         pytest.skip("vectors are as narrow as can be")
     module = product(9, 70, 100, dtype)
     (kernel,) = module.kernels
-    own = space(kernel, machine, 2, ["W"])
+    own = schedule_space(kernel, machine, 2, ["W"])
     first = next(
         one
         for one in ranked_choices(own)
@@ -279,7 +279,7 @@ def _by_vectors(kernel: TileKernel) -> Schedule:
 def test_tiles_that_the_second_cache_does_not_hold_break_a_constraint() -> None:
     """The last of them, and no other."""
     kernel, machine = product(64, 512, 4096).kernels[0], MACHINES["portable"]
-    large, small = (space(kernel, replace(machine, l2=1 << bits), 2) for bits in (20, 14))
+    large, small = (schedule_space(kernel, replace(machine, l2=1 << bits), 2) for bits in (20, 14))
     assert large.parameters == small.parameters
     lost = {one.point for one in ranked_choices(large)} - {
         one.point for one in ranked_choices(small)

@@ -15,7 +15,7 @@ from testkit.kernels.native_run import MACHINES, program
 from aiosearch.codegen.cpu.emit.kernel import print_module
 from aiosearch.codegen.cpu.register_layout import RegisterRequest
 from aiosearch.codegen.cpu.schedule import Schedule, blocked
-from aiosearch.codegen.cpu.space.choices import space
+from aiosearch.codegen.cpu.space.choices import schedule_space
 from aiosearch.codegen.ir import Module, TileKernel
 from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.native.machine import CpuMachine, host
@@ -58,7 +58,7 @@ def test_rows_columns_and_chains_are_choices(rows: int) -> None:
     """As many as registers hold, and no more rows or columns than there are."""
     machine = host()
     (kernel,) = in_rows(rows, 4096, 512).kernels
-    own = space(kernel, machine, 2)
+    own = schedule_space(kernel, machine, 2)
     first = along(ranked_choices(own))[0]
     near = along(neighbouring_choices(own, first.point))
     kinds = {one.schedule.registers.lanes: one.schedule.registers for one in near}
@@ -77,7 +77,7 @@ def test_a_block_has_several_columns_for_what_it_reads() -> None:
     """Each row of the weights would come from memory once for each of them."""
     (kernel,) = in_rows(8, 4096, 4096).kernels
     (stage,) = kernel.stages
-    own = space(kernel, host(), 2)
+    own = schedule_space(kernel, host(), 2)
     for one in along(ranked_choices(own)):
         assert [one.schedule.tile(each) for each in stage.free if each.size == 8] == [8]
 
@@ -122,7 +122,7 @@ def test_there_are_choices_for_any_number_of_rows_and_columns(
     """And blocks for both threads, where there is more than one vector's columns."""
     for rows, columns in product((1, 3, 16, 17, 64), (1, 5, 11, 16, 17, 64)):
         (kernel,) = in_rows(rows, 512, columns, dtype).kernels
-        found = ranked_choices(space(kernel, machine, 2))
+        found = ranked_choices(schedule_space(kernel, machine, 2))
         assert found, f"{rows} rows, {columns} columns"
         blocks = (prod(map(one.schedule.count, blocked(kernel))) for one in found)
         assert columns <= 16 or max(blocks) > 1, f"{rows} rows, {columns} columns"
@@ -133,7 +133,7 @@ def test_every_choice_changes_the_code(machine: CpuMachine) -> None:
     """One that does not is a trial of what was tried, and a promise that is not kept."""
     random = Random(0)
     for name, kernel, constant in kernels():
-        own = space(kernel, machine, 2, constant)
+        own = schedule_space(kernel, machine, 2, constant)
         found = ranked_choices(own)
         assert found, name
         _assert_distinct(name, kernel, own, random.choice(found), machine)

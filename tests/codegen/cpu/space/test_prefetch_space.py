@@ -13,7 +13,7 @@ from testkit.kernels.native_run import MACHINES, drawn, program, run_native
 from aiosearch.codegen.cpu.emit.kernel import print_module
 from aiosearch.codegen.cpu.register_layout import RegisterRequest
 from aiosearch.codegen.cpu.schedule import Schedule
-from aiosearch.codegen.cpu.space.choices import choices, space
+from aiosearch.codegen.cpu.space.choices import choices, schedule_space
 from aiosearch.codegen.ir import Module, TileKernel
 from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.native.machine import host
@@ -94,7 +94,7 @@ def test_results_are_the_same_wherever_it_is_fetched() -> None:
 def test_a_block_that_goes_down_a_large_matrix_fetches_along_its_rows() -> None:
     """Or from further down, if trials say so; what is there already, or elsewhere, never does."""
     (kernel,) = product(16, 2048, host().l2 // 4096).kernels
-    own = space(kernel, host(), 2)
+    own = schedule_space(kernel, host(), 2)
     down_rows = 0
     for one in ranked_choices(own):
         schedule, wishes = one.schedule, one.schedule.registers
@@ -126,7 +126,7 @@ def test_a_block_that_goes_down_a_large_matrix_fetches_along_its_rows() -> None:
 def test_no_schedule_lies_beside_another_twice() -> None:
     """Such as one that fetches nothing, where less than what is usual would be nothing, too."""
     (kernel,) = product(1, 2048, host().l2 // 4096).kernels
-    own = space(kernel, host(), 2, ["W"])
+    own = schedule_space(kernel, host(), 2, ["W"])
     for one in ranked_choices(own):
         around = [repr(each.schedule) for each in neighbouring_choices(own, one.point)]
         assert len({*around}) == len(around)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from .candidates import ArrayType
+
+NumPyArray: TypeAlias = "np.ndarray[Any, Any]"
+"""An array of any element type and shape; this module is loaded without NumPy."""
 
 
 class Draw(Struct, frozen=True, array_like=True):
@@ -32,7 +35,7 @@ class Draw(Struct, frozen=True, array_like=True):
     def _moments(self) -> tuple[float, float]:
         return (self.low + self.high) / 2, (self.high - self.low) / 2
 
-    def floats(self, random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    def floats(self, random: np.random.Generator, shape: tuple[int, ...]) -> NumPyArray:
         import numpy as np
 
         if self.normal:
@@ -53,7 +56,7 @@ WHOLE = Draw(-8.0, 8.0)
 
 def draw(
     type_: ArrayType, seed: int, position: int, distribution: Draw | None = None
-) -> np.ndarray[Any, Any]:
+) -> NumPyArray:
     """Draws an array that depends on these arguments alone.
 
     Without a `distribution` whole numbers are small (`WHOLE`), and others normal (`NORMAL`).

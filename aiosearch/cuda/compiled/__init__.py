@@ -1,0 +1,1 @@
+"""From loops over threads to LLVM IR on vectors, and to functions of this process."""

@@ -1,0 +1,121 @@
+"""What the code generator of programs lends to that of kernels; nothing else here imports it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+from ...codegen.ir import Operation as Function
+from ...codegen.llvm.scalars import ERRORS, library, symbol
+from ...codegen.native.compiler import parse_module, target_machine
+from ...codegen.native.errors import NativeError
+from ...codegen.native.llvm_library import llvm, llvmlite
+from ...codegen.native.machine import CpuMachine, host
+from ...codegen.native.object_cache import default_objects_path, object_cache_in
+from ...tensor.types import DType
+from ..ir.types import Scalar
+
+DTYPES = {Scalar.F32: DType.F32, Scalar.F64: DType.F64}
+FUNCTIONS = {
+    "cos": Function.COS,
+    "erf": Function.ERF,
+    "erfc": Function.ERFC,
+    "exp": Function.EXP,
+    "expm1": Function.EXPM1,
+    "log": Function.LOG,
+    "log1p": Function.LOG1P,
+    "pow": Function.POW,
+    "sin": Function.SIN,
+    "tanh": Function.TANH,
+}
+"""Functions on vectors, by our names of them."""
+__all__ = [
+    "DTYPES",
+    "FUNCTIONS",
+    "assembly",
+    "function_error",
+    "function_symbol",
+    "function_texts",
+    "host",
+    "llvm",
+    "loaded",
+]
+
+_numbers = itertools.count()
+_LAYOUT = 1
+"""Goes up when what is compiled from a text changes otherwise than by the text."""
+
+
+def function_symbol(name: str, lanes: int, type: Scalar) -> str:
+    """What LLVM IR calls a function on vectors."""
+    return symbol(FUNCTIONS[name], lanes, DTYPES[type])
+
+
+def function_texts(wanted: Iterable[tuple[str, int, Scalar]]) -> str:
+    """The definitions of such functions."""
+    machine = host()
+    listed = [(FUNCTIONS[name], lanes, DTYPES[type]) for name, lanes, type in wanted]
+    return library(listed, fused=machine.fma, scaling=machine.scaling)
+
+
+def function_error(name: str, type: Scalar) -> float | None:
+    """How far a function is off at most, in units of the last place; none where it is not ours."""
+    if name not in FUNCTIONS or type not in DTYPES:
+        return None
+    return ERRORS[FUNCTIONS[name], DTYPES[type]].of(fused=host().fma)
+
+
+def _optimized(text: str, machine: CpuMachine) -> Any:
+    """The module that instructions are chosen for. Vectors are ours, so LLVM looks for none."""
+    target = target_machine(machine)
+    module = parse_module(text, llvm.create_context())
+    module.triple = machine.triple
+    module.data_layout = str(target.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_interleaving = False
+    options.loop_unrolling = True
+    builder = llvm.create_pass_builder(target, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def assembly(text: str) -> str:
+    """The assembly of a module, for people."""
+    machine = host()
+    listing: str = target_machine(machine).emit_assembly(_optimized(text, machine))
+    return listing
+
+
+def loaded(text: str, name: str) -> tuple[int, Any]:
+    """Compiles a module, or takes what was compiled of it before; gives its function's address.
+
+    The second value holds the memory of the code: keep it as long as the address.
+    """
+    machine = host()
+    parts = (_LAYOUT, llvmlite.__version__, machine.triple, machine.name, machine.features, text)
+    digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
+    objects = object_cache_in(default_objects_path())
+    code = objects.get(digest, lambda: _compiled(text, machine))
+    builder = llvm.JITLibraryBuilder()
+    builder.add_object_img(code).add_current_process()
+    builder.export_symbol(name)
+    try:
+        memory = builder.link(_linker(), f"cuda.{digest}.{next(_numbers)}")
+    except RuntimeError as error:
+        raise NativeError(f"the kernel {name} cannot be loaded: {error}") from None
+    return int(memory[name]), memory
+
+
+def _compiled(text: str, machine: CpuMachine) -> bytes:
+    code: bytes = target_machine(machine).emit_object(_optimized(text, machine))
+    return code
+
+
+@functools.cache
+def _linker() -> Any:
+    return llvm.create_lljit_compiler(target_machine(host()), use_jit_link=True)

@@ -1,0 +1,158 @@
+"""The way of a kernel to a function on this machine: passes, choices, LLVM IR, code."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..ir.operations import (
+    Barrier,
+    For,
+    Function,
+    Load,
+    Location,
+    Store,
+    Threads,
+    Value,
+    Warp,
+    While,
+    walk,
+)
+from ..passes.barriers import without_needless
+from ..passes.coalescing import coalesced
+from ..passes.cutting import Policy
+from ..passes.fission import split
+from ..passes.simplifying import simplified, specialized
+from . import backend
+from .emitting import Emitted, emitted
+from .shapes import Grouping
+
+_WARP = 32
+_FEWEST_LANES = 4
+_MOST_ROWS = 4
+_JAMMED = 80
+"""Operations of a loop over threads that is done for several rows at once, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What can be decided about a kernel; none means that a rule decides."""
+
+    policy: Policy = Policy.CUT
+    eliminates: bool = True
+    """Whether barriers that order nothing are taken out."""
+    lanes: int | None = None
+    rows: int | None = None
+    contract: bool = True
+    """Whether products and sums are rounded once, as NVIDIA's compiler does by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A kernel for one shape of block, before it is machine code."""
+
+    before: Function
+    after: Function
+    """Without barriers: what a block does."""
+    removed: tuple[Location, ...]
+    """Where barriers stood that order nothing."""
+    stored: tuple[Value, ...]
+    recomputed: tuple[Value, ...]
+    grouping: Grouping
+    emitted: Emitted
+
+    def reasons(self) -> list[str]:
+        """The decisions that were taken, each with its reason, for people."""
+        lines = [
+            f"{at}: the barrier goes, as its neighbours order all it orders" for at in self.removed
+        ]
+        if self.stored:
+            names = ", ".join(_named(each) for each in self.stored)
+            size = sum(each.type.size for each in self.stored)
+            lines.append(f"stored across barriers: {names} ({size} bytes for each thread)")
+        if self.recomputed:
+            lines.append(f"computed again behind barriers: {len(self.recomputed)} values")
+        group = self.grouping
+        along = "all threads of the block" if group.linear else "threadIdx.x"
+        lines.append(f"a vector is {group.lanes} threads along {along}")
+        if group.rows > 1:
+            lines.append(
+                f"{group.rows} rows of threads go together, as a loop reads what they share"
+            )
+        return lines
+
+
+def _named(value: Value) -> str:
+    return f"%{value.number}{'.' + value.hint if value.hint else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Machine code of a kernel; the memory lives as long as this does."""
+
+    address: int
+    scratch: int
+    assertions: tuple[Location, ...]
+    memory: Any
+
+
+def lowered(function: Function, block: tuple[int, int, int], choices: Choices) -> Lowered:
+    """Takes a kernel through the passes, for blocks of one shape."""
+    before = specialized(function, block)
+    current, removed = before, tuple[Location, ...]()
+    if choices.eliminates:
+        current, removed = without_needless(current, block)
+    cut = split(current, block, choices.policy)
+    after = coalesced(replace(cut.function, body=simplified(cut.function.body)))
+    grouping = _grouping(before, after, block, choices)
+    text = emitted(after, grouping, contract=choices.contract)
+    return Lowered(before, after, removed, cut.stored, cut.recomputed, grouping, text)
+
+
+@functools.lru_cache(maxsize=1024)
+def compiled(function: Function, block: tuple[int, int, int], choices: Choices) -> Code:
+    """Compiles a kernel for blocks of one shape; each once in a process."""
+    low = lowered(function, block, choices)
+    address, memory = backend.loaded(low.emitted.text, low.emitted.name)
+    return Code(address, low.emitted.scratch, low.emitted.assertions, memory)
+
+
+def _grouping(
+    before: Function, after: Function, block: tuple[int, int, int], choices: Choices
+) -> Grouping:
+    """Which threads go together. Where warps exchange values, a vector has to be a warp."""
+    if any(
+        isinstance(each, Warp) or (isinstance(each, Barrier) and each.level == "warp")
+        for each in walk(before.body)
+    ):
+        return Grouping(_WARP, 1, True, block)
+    widest = choices.lanes or backend.host().width // 4
+    wide, high, deep = block
+    if wide * 2 <= widest and wide * high * deep >= widest:
+        return Grouping(widest, 1, True, block)
+    lanes = max(min(widest, 1 << (wide - 1).bit_length()), _FEWEST_LANES)
+    rows = choices.rows or _rows(after, high)
+    while high % rows:
+        rows //= 2
+    return Grouping(lanes, rows, False, block)
+
+
+def _rows(after: Function, high: int) -> int:
+    """Several rows at once where a loop reads for each row what all of them share.
+
+    In a product of matrices, each row of threads reads the same elements of one matrix: with four
+    rows at once they are read once.
+    """
+    if high < 2:
+        return 1
+    for threads in walk(after.body):
+        if not isinstance(threads, Threads):
+            continue
+        inner = list(walk(threads.body))
+        loops = [each for each in inner if isinstance(each, For | While) and each.carried]
+        reads = any(isinstance(each, Load) for loop in loops for each in walk(loop.body))
+        writes = any(isinstance(each, Store) for loop in loops for each in walk(loop.body))
+        if loops and reads and not writes and len(inner) <= _JAMMED:
+            return _MOST_ROWS
+    return 1

@@ -1,0 +1,140 @@
+"""Lines of LLVM IR: types, constants, names, labels."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..ir.operations import Constant
+from ..ir.types import Scalar
+
+TYPES = {
+    Scalar.BOOL: "i1",
+    Scalar.I8: "i8",
+    Scalar.U8: "i8",
+    Scalar.I16: "i16",
+    Scalar.U16: "i16",
+    Scalar.I32: "i32",
+    Scalar.U32: "i32",
+    Scalar.I64: "i64",
+    Scalar.U64: "i64",
+    Scalar.F16: "half",
+    Scalar.F32: "float",
+    Scalar.F64: "double",
+    Scalar.PTR: "ptr",
+}
+_SHORT = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
+
+
+class Text:
+    """A function that is being written. `label` is the block that lines go to."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.entry: list[str] = []
+        """What stands in the first block: allocations on the stack."""
+        self.declarations: set[str] = set()
+        self.globals: list[str] = []
+        self.label = "entry"
+        self._names = 0
+
+    def name(self) -> str:
+        self._names += 1
+        return f"%v{self._names}"
+
+    def new_label(self, hint: str) -> str:
+        self._names += 1
+        return f"{hint}{self._names}"
+
+    def line(self, text: str) -> str:
+        """Writes an instruction that gives something, and gives its name."""
+        name = self.name()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def begin(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def jump(self, label: str) -> None:
+        self.do(f"br label %{label}")
+
+    def split(self, condition: str, one: str, other: str) -> None:
+        self.do(f"br i1 {condition}, label %{one}, label %{other}")
+
+    def stack(self, type: str, align: int = 64) -> str:
+        name = self.name()
+        self.entry.append(f"  {name} = alloca {type}, align {align}")
+        return name
+
+    def call(self, function: str, result: str, *operands: tuple[str, str]) -> str:
+        """Calls a function that it declares; operands are types and texts."""
+        self.declare(function, result, *(type for type, _ in operands))
+        listed = ", ".join(f"{type} {text}" for type, text in operands)
+        if result == "void":
+            self.do(f"call void {function}({listed})")
+            return ""
+        return self.line(f"call {result} {function}({listed})")
+
+    def declare(self, function: str, result: str, *types: str) -> None:
+        self.declarations.add(f"declare {result} {function}({', '.join(types)})")
+
+    @contextmanager
+    def loop(self, low: str, high: str, step: int) -> Iterator[str]:
+        """A loop that counts in 64 bits while below the second number; gives the counter."""
+        before, head, body, end = self.label, *(self.new_label(each) for each in "hbe")
+        counter, after = self.name(), self.name()
+        self.jump(head)
+        self.begin(head)
+        hole = len(self.lines)
+        self.lines.append("")
+        more = self.line(f"icmp slt i64 {counter}, {high}")
+        self.split(more, body, end)
+        self.begin(body)
+        yield counter
+        self.do(f"{after} = add nsw i64 {counter}, {step}")
+        self.lines[hole] = f"  {counter} = phi i64 [ {low}, %{before} ], [ {after}, %{self.label} ]"
+        self.jump(head)
+        self.begin(end)
+
+
+def vector(type: str, lanes: int) -> str:
+    return type if lanes == 1 else f"<{lanes} x {type}>"
+
+
+def short(type: str, lanes: int) -> str:
+    """A type as the names of LLVM's functions have it: `v16f32`."""
+    name = _SHORT.get(type, type)
+    return name if lanes == 1 else f"v{lanes}{name}"
+
+
+def literal(constant: Constant) -> str:
+    """A constant as LLVM reads it."""
+    value, type = constant.value, constant.type
+    if type is Scalar.BOOL:
+        return "true" if value else "false"
+    if type is Scalar.PTR:
+        return "null" if not value else f"inttoptr (i64 {int(value)} to ptr)"
+    if not type.is_float:
+        bits = 8 * type.size
+        whole = int(value) & ((1 << bits) - 1)
+        return str(whole - (1 << bits) if whole >> bits - 1 else whole)
+    number = float(value)
+    if type is Scalar.F16:
+        return f"0xH{struct.unpack('<H', struct.pack('<e', number))[0]:04X}"
+    if type is Scalar.F32:
+        try:
+            (number,) = struct.unpack("<f", struct.pack("<f", number))
+        except OverflowError:
+            number = math.copysign(math.inf, number)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+
+
+def ascending(type: str, lanes: int, step: int) -> str:
+    """The constant vector 0, step, 2 step, ..."""
+    return f"<{', '.join(f'{type} {place * step}' for place in range(lanes))}>"

@@ -1,0 +1,1 @@
+"""From CUDA C++ text to the IR, by way of libclang."""

@@ -1,0 +1,173 @@
+"""C types: which scalars they consist of, and where those lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import SourceError, UnsupportedConstruct
+from ..ir.operations import Location
+from ..ir.types import Scalar
+from . import clang
+
+_KINDS = {
+    "BOOL": Scalar.BOOL,
+    "CHAR_S": Scalar.I8,
+    "CHAR_U": Scalar.U8,
+    "SCHAR": Scalar.I8,
+    "UCHAR": Scalar.U8,
+    "SHORT": Scalar.I16,
+    "USHORT": Scalar.U16,
+    "INT": Scalar.I32,
+    "UINT": Scalar.U32,
+    "LONG": Scalar.I64,
+    "ULONG": Scalar.U64,
+    "LONGLONG": Scalar.I64,
+    "ULONGLONG": Scalar.U64,
+    "HALF": Scalar.F16,
+    "FLOAT16": Scalar.F16,
+    "FLOAT": Scalar.F32,
+    "DOUBLE": Scalar.F64,
+    "POINTER": Scalar.PTR,
+    "LVALUEREFERENCE": Scalar.PTR,
+    "RVALUEREFERENCE": Scalar.PTR,
+    "NULLPTR": Scalar.PTR,
+}
+_LARGEST_VALUE = 64
+"""Leaves of a struct or array that is still kept as values instead of in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A scalar in a type."""
+
+    offset: int
+    type: Scalar
+
+
+def canonical(type: Any) -> Any:
+    return type.get_canonical()
+
+
+def kind(type: Any) -> str:
+    """The kind of a type without its name; the binding lacks that of halves."""
+    real = canonical(type)
+    try:
+        name: str = real.kind.name
+    except ValueError:
+        return "FLOAT16" if real.spelling.endswith("_Float16") else "UNKNOWN"
+    return name
+
+
+def scalar(type: Any) -> Scalar | None:
+    """The scalar that a type is; none for structs, arrays and `void`."""
+    real = canonical(type)
+    if kind(real) == "ENUM":
+        return scalar(real.get_declaration().enum_type)
+    return _KINDS.get(kind(real))
+
+
+def is_array(type: Any) -> bool:
+    return kind(type) in ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
+
+
+def is_reference(type: Any) -> bool:
+    return kind(type) in ("LVALUEREFERENCE", "RVALUEREFERENCE")
+
+
+def referred(type: Any) -> Any:
+    """What a reference refers to; another type itself."""
+    return canonical(type).get_pointee() if is_reference(type) else type
+
+
+def pointee(type: Any) -> Any:
+    return canonical(type).get_pointee()
+
+
+def element(type: Any) -> Any:
+    """Of an array or a pointer."""
+    real = canonical(type)
+    return real.get_pointee() if kind(real) == "POINTER" else real.element_type
+
+
+def size(type: Any) -> int:
+    """Bytes; of `void` one, as compilers have it for arithmetic on its pointers."""
+    real = canonical(type)
+    if kind(real) == "VOID":
+        return 1
+    if kind(real) == "INCOMPLETEARRAY":
+        return 0
+    return max(int(real.get_size()), 1)
+
+
+def leaves(type: Any, at: Location) -> tuple[Leaf, ...]:
+    """The scalars of a type in the order of their addresses; of unions, the first member's."""
+    real = canonical(type)
+    single = scalar(real)
+    if single is not None:
+        return (Leaf(0, single),)
+    match kind(real):
+        case "RECORD":
+            return _record(real, at)
+        case "CONSTANTARRAY":
+            inner, step = leaves(real.element_type, at), size(real.element_type)
+            return tuple(
+                Leaf(place * step + leaf.offset, leaf.type)
+                for place in range(real.element_count)
+                for leaf in inner
+            )
+        case "VOID":
+            return ()
+    raise UnsupportedConstruct(f"the type {type.spelling}", at)
+
+
+def _record(real: Any, at: Location) -> tuple[Leaf, ...]:
+    declaration = real.get_declaration()
+    if any(map(clang.is_broken, (declaration, *real.get_fields()))):
+        raise SourceError(f"{at}: there is an error in the declaration of {declaration.spelling}")
+    found: list[Leaf] = []
+    offset = 0
+    for child in declaration.get_children():
+        if child.kind.name == "CXX_BASE_SPECIFIER":
+            found += (Leaf(offset + leaf.offset, leaf.type) for leaf in leaves(child.type, at))
+            offset += size(child.type)
+    union = declaration.kind.name == "UNION_DECL"
+    for field in real.get_fields():
+        if field.is_bitfield():
+            raise UnsupportedConstruct(f"the bit field {field.spelling}", at)
+        start = int(field.get_field_offsetof()) // 8
+        found += (Leaf(start + leaf.offset, leaf.type) for leaf in leaves(field.type, at))
+        if union:
+            break
+    return tuple(found)
+
+
+def holds_array(type: Any) -> bool:
+    """Whether a value of the type is better kept in memory, since an index may select in it."""
+    real = canonical(type)
+    if is_array(real):
+        return True
+    if kind(real) != "RECORD":
+        return False
+    if real.get_declaration().kind.name == "UNION_DECL":
+        return True
+    return any(holds_array(field.type) for field in real.get_fields())
+
+
+def main_scalar(type: Any, at: Location) -> Scalar:
+    """The scalar that an allocation of the type mostly consists of."""
+    real = canonical(type)
+    while is_array(real):
+        real = canonical(real.element_type)
+    parts = leaves(real, at)
+    return (
+        parts[0].type if parts and all(each.type is parts[0].type for each in parts) else Scalar.U8
+    )
+
+
+def uniform_element(type: Any, at: Location) -> Scalar | None:
+    """The scalar that every leaf of a type is, if it is one and they lie without gaps."""
+    parts = leaves(type, at)
+    if not parts or any(each.type is not parts[0].type for each in parts):
+        return None
+    return parts[0].type if len(parts) * parts[0].type.size == size(type) else None

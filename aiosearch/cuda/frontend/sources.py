@@ -1,0 +1,89 @@
+"""A file of CUDA text: which kernels and host functions it has, and their IR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ..errors import SourceError
+from ..ir.operations import Function
+from . import clang
+from .translating import Translator
+
+
+class Source:
+    """The text of a file. Functions are translated when they are asked for, each once."""
+
+    def __init__(
+        self,
+        text: str,
+        name: str,
+        *,
+        defines: Sequence[str] = (),
+        include: Sequence[str | Path] = (),
+    ) -> None:
+        self.text = text
+        self.name = name
+        self._defines = tuple(defines)
+        self._include = tuple(str(each) for each in include)
+        self._functions: dict[str, Function] = {}
+        self._unit = clang.parse(text, name, self._defines, self._include)
+        self._errors = clang.errors(self._unit)
+        found: dict[str, Any] = {}
+        for cursor in clang.functions(self._unit):
+            if cursor.location.file is None or "aiosearch_runtime" in cursor.location.file.name:
+                continue
+            found.setdefault(cursor.spelling, cursor)
+        self._cursors = found
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The names of the kernels, templates included, in the order of the text."""
+        return tuple(name for name, each in self._cursors.items() if clang.is_kernel(each))
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of the functions that run on the host and are no templates."""
+        return tuple(
+            name
+            for name, each in self._cursors.items()
+            if not clang.is_kernel(each)
+            and not clang.is_device(each)
+            and each.kind.name == "FUNCTION_DECL"
+        )
+
+    def function(self, name: str) -> Function:
+        """The IR of a kernel or host function; `scale<float, 64>` instantiates a template."""
+        if name not in self._functions:
+            cursor = self._cursor(name)
+            translator = Translator(is_kernel=clang.is_kernel(cursor), errors=self._errors)
+            self._functions[name] = translator.function(cursor)
+        return self._functions[name]
+
+    def _cursor(self, name: str) -> Any:
+        base = name.partition("<")[0].strip()
+        cursor = self._cursors.get(base)
+        if cursor is None:
+            clang.refuse(self._errors)
+            meant = get_close_matches(base, self._cursors, 1)
+            hint = f" (did you mean {meant[0]}?)" if meant else ""
+            raise SourceError(f"{self.name} has no function {base}{hint}")
+        if cursor.kind.name != "FUNCTION_TEMPLATE":
+            return cursor
+        if base == name:
+            raise SourceError(f"{base} is a template: say for which arguments, as in {base}<float>")
+        return self._instantiated(name, base)
+
+    def _instantiated(self, name: str, base: str) -> Any:
+        """The declaration that the compiler makes of a template, by a function that names it."""
+        text = f"{self.text}\nstatic void aio_instance() {{ auto p = &{name}; }}\n"
+        unit = clang.parse(text, self.name, self._defines, self._include)
+        for child in unit.cursor.get_children():
+            if child.spelling != "aio_instance":
+                continue
+            for node in child.walk_preorder():
+                if node.kind.name == "DECL_REF_EXPR" and node.spelling == base:
+                    return node.referenced
+        raise SourceError(f"{self.name}: {name} cannot be instantiated")

@@ -1,0 +1,141 @@
+"""Writing blocks of the IR operation by operation, folding constants on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from . import folding
+from .operations import (
+    NOWHERE,
+    Address,
+    Alloc,
+    Block,
+    Compute,
+    Constant,
+    Location,
+    Operand,
+    Operation,
+    Space,
+    Value,
+)
+from .types import Scalar
+
+COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+
+
+@dataclass(slots=True)
+class Builder:
+    """Where operations go that are written next, and the numbers of values."""
+
+    number: int = 0
+    at: Location = NOWHERE
+    prologue: list[Operation] = field(default_factory=list)
+    """What stands before all else: allocations, and indices of threads and blocks."""
+    lines: list[Operation] = field(default_factory=list)
+    _indices: dict[str, Value] = field(default_factory=dict)
+    _negated: dict[Operand, Operand] = field(default_factory=dict)
+    """Of what each truth value is the opposite."""
+
+    def value(self, type: Scalar, hint: str = "") -> Value:
+        self.number += 1
+        return Value(self.number, type, hint)
+
+    def write(self, operation: Operation) -> None:
+        self.lines.append(operation)
+
+    @contextmanager
+    def block(self) -> Iterator[list[Operation]]:
+        """Collects what is written inside into a list of its own."""
+        outer, self.lines = self.lines, []
+        try:
+            yield self.lines
+        finally:
+            self.lines = outer
+
+    def compute(self, name: str, type: Scalar, *operands: Operand, hint: str = "") -> Operand:
+        """Writes a pure operation, or gives what it is known to be."""
+        known = folding.folded(name, type, operands)
+        if known is None and type is Scalar.BOOL:
+            known = self._opposite(name, operands)
+        if known is not None:
+            return known
+        result = self.value(type, hint)
+        self.write(Compute(result, name, operands, self.at))
+        if name == "not" and type is Scalar.BOOL:
+            self._negated[result] = operands[0]
+        return result
+
+    def _opposite(self, name: str, operands: tuple[Operand, ...]) -> Operand | None:
+        """What follows from a truth value being the opposite of another one."""
+        if name == "not":
+            return self._negated.get(operands[0])
+        if name in ("and", "or") and (
+            self._negated.get(operands[0]) == operands[1]
+            or self._negated.get(operands[1]) == operands[0]
+        ):
+            return Constant(name == "or", Scalar.BOOL)
+        return None
+
+    def compare(self, name: str, one: Operand, other: Operand) -> Operand:
+        return self.compute(name, Scalar.BOOL, one, other)
+
+    def cast(self, value: Operand, type: Scalar) -> Operand:
+        if value.type is type:
+            return value
+        if type is Scalar.BOOL:
+            return self.compare("ne", value, Constant(0, value.type))
+        return self.compute("cast", type, value)
+
+    def negated(self, condition: Operand) -> Operand:
+        return self.compute("not", Scalar.BOOL, condition)
+
+    def index(self, name: str) -> Value:
+        """A thread's or block's index, or a size of the launch; each is computed once."""
+        if name not in self._indices:
+            result = self.value(Scalar.U32, name.replace(".", ""))
+            self.prologue.append(Compute(result, name, ()))
+            self._indices[name] = result
+        return self._indices[name]
+
+    def alloc(self, space: Space, size: int | None, element: Scalar, hint: str = "") -> Value:
+        result = self.value(Scalar.PTR, hint)
+        self.prologue.append(Alloc(result, space, size, element, self.at))
+        return result
+
+    def pointer(self, address: Address) -> Operand:
+        """The address as one value."""
+        base, index = address.base, address.index
+        if isinstance(index, Constant):
+            offset: Operand = Constant(
+                int(index.value) * address.scale + address.offset, Scalar.I64
+            )
+        else:
+            scale = Constant(address.scale, Scalar.I64)
+            scaled = self.compute("mul", Scalar.I64, index, scale)
+            offset = self.compute("add", Scalar.I64, scaled, Constant(address.offset, Scalar.I64))
+        return self.compute("ptradd", Scalar.PTR, base, offset)
+
+    def element(self, address: Address, index: Operand, size: int) -> Address:
+        """The address so many elements of a size behind another one."""
+        index = self.cast(index, Scalar.I64)
+        if isinstance(index, Constant):
+            return moved(address, int(index.value) * size)
+        if address.index == Constant(0, Scalar.I64):
+            return Address(address.base, index, size, address.offset)
+        if size and address.scale % size == 0:
+            factor = Constant(address.scale // size, Scalar.I64)
+            before = self.compute("mul", Scalar.I64, address.index, factor)
+            total = self.compute("add", Scalar.I64, before, index)
+            return Address(address.base, total, size, address.offset)
+        return Address(self.pointer(address), index, size, 0)
+
+
+def moved(address: Address, offset: int) -> Address:
+    """The address so many bytes behind another one."""
+    return Address(address.base, address.index, address.scale, address.offset + offset)
+
+
+def block(lines: list[Operation], *yields: Operand) -> Block:
+    return Block(tuple(lines), yields)

@@ -1,0 +1,282 @@
+"""Reads the text form of the IR, of which `text.printed` writes one line for each operation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from ..errors import TextError
+from .operations import (
+    Address,
+    Alloc,
+    Atomic,
+    Barrier,
+    Block,
+    Call,
+    Compute,
+    Constant,
+    For,
+    Function,
+    If,
+    Load,
+    Operand,
+    Operation,
+    Parameter,
+    Space,
+    Store,
+    Symbol,
+    Threads,
+    Value,
+    Warp,
+    While,
+)
+from .types import Scalar
+
+_VALUE = re.compile(r"%(\d+)(?:\.([^\s,:\]\)]+))?")
+_DEFINED = re.compile(r"%(\d+)(?:\.([^\s,:]+))?: (\w+)")
+_CONSTANT = re.compile(r"([^\s:,]+):(\w+)")
+_HEAD = re.compile(r"(kernel|host) @(\S+?)\((.*)\) \{$")
+_PARAMETER = re.compile(r"(%\S+) (\S+): (\w+)(?: (const )?(\w+|\?) (\d+))?$")
+_SYMBOL = re.compile(r"symbol (%\S+) (\S+): (\w+) (\d+)(?: = (.*))?$")
+_ADDRESS = re.compile(r"\[(\S+)(?: \+ (\S+) \* (-?\d+))?(?: \+ (-?\d+))?\]")
+_FOR = re.compile(r"for (%\S+: \w+) = (\S+) to (\S+) step (-?\d+)(?: \((.*)\))? \{$")
+_WHILE = re.compile(r"while(?: \((.*)\))? \{$")
+_CALL = re.compile(r'call (\S+) "(.*?)"(?: (.*))?$')
+
+
+def parsed(text: str) -> Function:
+    """Gives the function of a text; raises TextError that names the line which it cannot read."""
+    return _Reader(text).function()
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._lines = [line.strip() for line in text.splitlines()]
+        self._place = 0
+        self._values: dict[int, Value] = {}
+
+    def _error(self, reason: str) -> TextError:
+        line = self._lines[self._place - 1] if self._place <= len(self._lines) else ""
+        return TextError(f"line {self._place}: {reason}: {line}")
+
+    def _next(self) -> str:
+        while self._place < len(self._lines):
+            line = self._lines[self._place]
+            self._place += 1
+            if line:
+                return line
+        self._place += 1
+        raise self._error("the text ends inside of a function")
+
+    def function(self) -> Function:
+        symbols: list[Symbol] = []
+        line = self._next()
+        while (match := _SYMBOL.match(line)) is not None:
+            name, label, element, size, numbers = match.groups()
+            value = self._define(f"{name}: ptr")
+            initial = None if numbers is None else tuple(map(_number, numbers.split()))
+            symbols.append(Symbol(value, label, int(size), self._type(element), initial))
+            line = self._next()
+        head = _HEAD.match(line)
+        if head is None:
+            raise self._error("this begins no kernel and no host function")
+        kind, name, listed = head.groups()
+        parameters = tuple(self._parameter(each) for each in listed.split(", ") if each)
+        body, end = self._block()
+        if end != "}":
+            raise self._error("this ends no function")
+        return Function(name, parameters, body, tuple(symbols), kind == "kernel")
+
+    def _parameter(self, text: str) -> Parameter:
+        match = _PARAMETER.match(text)
+        if match is None:
+            raise self._error(f"{text} is no parameter")
+        value, name, type, const, element, stride = match.groups()
+        defined = self._define(f"{value}: {type}")
+        if stride is None:
+            return Parameter(defined, name)
+        target = None if element == "?" else self._type(element)
+        return Parameter(defined, name, target, const is not None, int(stride))
+
+    def _block(self) -> tuple[Block, str]:
+        """The operations up to a closing brace, and the line with that."""
+        operations: list[Operation] = []
+        yields: tuple[Operand, ...] = ()
+        while True:
+            line = self._next()
+            if line.startswith("}"):
+                return Block(tuple(operations), yields), line
+            if line.startswith("yield "):
+                yields = self._operands(line.removeprefix("yield "))
+            else:
+                operations.append(self._operation(line))
+
+    def _operation(self, line: str) -> Operation:
+        defined: list[str] = []
+        rest = line
+        while (match := _DEFINED.match(rest)) is not None:
+            defined.append(match.group())
+            rest = rest[match.end() :].removeprefix(", ").removeprefix(" = ")
+        word = rest.split(" ", 1)[0]
+        for start, read in _KINDS.items():
+            if word == start or (start.endswith(".") and word.startswith(start)):
+                return read(self, rest, defined)
+        if word.startswith("while"):
+            return self._while(rest, defined)
+        name, _, tail = rest.partition(" ")
+        operands = self._operands(tail)
+        return Compute(self._single(defined), name, operands)
+
+    def _single(self, defined: list[str]) -> Value:
+        if len(defined) != 1:
+            raise self._error("this gives one value")
+        return self._define(defined[0])
+
+    def _define(self, text: str) -> Value:
+        match = _DEFINED.match(text)
+        if match is None:
+            raise self._error(f"{text} is no value with its type")
+        number, hint, type = match.groups()
+        value = Value(int(number), self._type(type), hint or "")
+        self._values[value.number] = value
+        return value
+
+    def _type(self, name: str) -> Scalar:
+        try:
+            return Scalar(name)
+        except ValueError:
+            raise self._error(f"{name} is no type") from None
+
+    def _operands(self, text: str) -> tuple[Operand, ...]:
+        return tuple(self._operand(each) for each in text.split(", ") if each)
+
+    def _operand(self, text: str) -> Operand:
+        match = _VALUE.match(text)
+        if match is not None:
+            value = self._values.get(int(match.group(1)))
+            if value is None:
+                raise self._error(f"{text} is not defined before")
+            return value
+        match = _CONSTANT.match(text)
+        if match is None:
+            raise self._error(f"{text} is no operand")
+        return Constant(_number(match.group(1)), self._type(match.group(2)))
+
+    def _address(self, text: str) -> tuple[Address, str]:
+        """An address, and the text behind it."""
+        match = _ADDRESS.match(text)
+        if match is None:
+            raise self._error(f"{text} is no address")
+        base, index, scale, offset = match.groups()
+        address = Address(self._operand(base), offset=int(offset or 0))
+        if index is not None:
+            address = Address(
+                self._operand(base), self._operand(index), int(scale), int(offset or 0)
+            )
+        return address, text[match.end() :].removeprefix(", ")
+
+    # --- operations
+
+    def _load(self, rest: str, defined: list[str]) -> Operation:
+        address, _ = self._address(rest.removeprefix("load "))
+        return Load(self._single(defined), address)
+
+    def _store(self, rest: str, defined: list[str]) -> Operation:
+        _, type, tail = rest.split(" ", 2)
+        address, value = self._address(tail)
+        return Store(address, self._operand(value), self._type(type))
+
+    def _atomic(self, rest: str, defined: list[str]) -> Operation:
+        word, tail = rest.split(" ", 1)
+        address, behind = self._address(tail)
+        operand, *others = self._operands(behind)
+        compare = others[0] if others else None
+        return Atomic(
+            self._single(defined), word.removeprefix("atomic."), address, operand, compare
+        )
+
+    def _alloc(self, rest: str, defined: list[str]) -> Operation:
+        _, space, element, size = rest.split(" ")
+        amount = None if size == "dynamic" else int(size)
+        return Alloc(self._single(defined), Space(space), amount, self._type(element))
+
+    def _warp(self, rest: str, defined: list[str]) -> Operation:
+        word, tail = rest.split(" ", 1)
+        return Warp(self._single(defined), word.removeprefix("warp."), self._operands(tail))
+
+    def _barrier(self, rest: str, defined: list[str]) -> Operation:
+        _, level, dims = rest.split(" ")
+        return Barrier(dims, level)
+
+    def _call(self, rest: str, defined: list[str]) -> Operation:
+        match = _CALL.match(rest)
+        if match is None:
+            raise self._error("this is no call")
+        name, quoted, tail = match.groups()
+        operands = self._operands(tail or "")
+        text = quoted.encode().decode("unicode_escape")
+        result = self._define(defined[0]) if defined else None
+        return Call(name, operands, text, result)
+
+    def _if(self, rest: str, defined: list[str]) -> Operation:
+        condition = self._operand(rest.removeprefix("if ").removesuffix(" {"))
+        then, end = self._block()
+        otherwise = Block()
+        if end == "} else {":
+            otherwise, end = self._block()
+        return If(condition, then, otherwise, tuple(map(self._define, defined)))
+
+    def _for(self, rest: str, defined: list[str]) -> Operation:
+        match = _FOR.match(rest)
+        if match is None:
+            raise self._error("this is no loop that counts")
+        counter, low, high, step, carried = match.groups()
+        bounds = self._operand(low), self._operand(high)
+        values, initial = self._carried(carried)
+        index = self._define(counter)
+        body, _ = self._block()
+        results = tuple(map(self._define, defined))
+        return For(index, *bounds, int(step), values, initial, body, results)
+
+    def _while(self, rest: str, defined: list[str]) -> Operation:
+        match = _WHILE.match(rest)
+        if match is None:
+            raise self._error("this is no loop")
+        values, initial = self._carried(match.group(1))
+        body, _ = self._block()
+        return While(values, initial, body, tuple(map(self._define, defined)))
+
+    def _carried(self, text: str | None) -> tuple[tuple[Value, ...], tuple[Operand, ...]]:
+        if not text:
+            return (), ()
+        pairs = [each.split(" = ") for each in text.split(", ")]
+        initial = tuple(self._operand(other) for _, other in pairs)
+        return tuple(self._define(one) for one, _ in pairs), initial
+
+    def _threads(self, rest: str, defined: list[str]) -> Operation:
+        body, _ = self._block()
+        return Threads(body)
+
+
+def _number(text: str) -> int | float | bool:
+    if text in ("true", "false"):
+        return text == "true"
+    if text.lstrip("-").startswith("0x"):
+        return float.fromhex(text)
+    if text in ("inf", "-inf", "nan"):
+        return float(text)
+    return int(text)
+
+
+_KINDS: dict[str, Callable[[_Reader, str, list[str]], Operation]] = {
+    "load": _Reader._load,
+    "store": _Reader._store,
+    "atomic.": _Reader._atomic,
+    "alloc": _Reader._alloc,
+    "warp.": _Reader._warp,
+    "barrier": _Reader._barrier,
+    "call": _Reader._call,
+    "if": _Reader._if,
+    "for": _Reader._for,
+    "threads": _Reader._threads,
+}

@@ -1,0 +1,173 @@
+"""A launch: what is between a call with arrays and the words that a kernel takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .errors import CudaError, LaunchError
+from .ir.operations import Function, Parameter
+from .ir.types import Scalar
+
+Dims: TypeAlias = tuple[int, int, int]
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_MOST_THREADS = 1024
+_MOST_IN_DIMENSION = (1 << 31) - 1
+_MOST_SHARED = 1 << 20
+
+
+def dims(value: int | Sequence[int], name: str) -> Dims:
+    """Three sizes, of which the last may be left out."""
+    given = (value,) if isinstance(value, int | np.integer) else tuple(value)
+    if not 1 <= len(given) <= 3 or any(not isinstance(each, int | np.integer) for each in given):
+        raise LaunchError(f"{name} has to be one to three whole numbers, not {value!r}")
+    if any(each < 1 for each in given):
+        raise LaunchError(f"{name} has to be positive, not {value!r}")
+    x, y, z = (int(each) for each in (*given, 1, 1)[:3])
+    return x, y, z
+
+
+def check_shape(grid: Dims, block: Dims, shared: int) -> None:
+    """Raises LaunchError for a shape that no GPU takes."""
+    if block[0] * block[1] * block[2] > _MOST_THREADS:
+        raise LaunchError(f"a block has at most {_MOST_THREADS} threads, not {block}")
+    for axis, one, other in zip("xyz", grid, block, strict=True):
+        if one * other > _MOST_IN_DIMENSION:
+            raise LaunchError(f"{one} blocks of {other} threads are too many along {axis}")
+    if not 0 <= shared <= _MOST_SHARED:
+        raise LaunchError(f"dynamic shared memory of {shared} bytes is too much")
+
+
+def flattened(function: Function, arguments: Sequence[Any]) -> list[Any]:
+    """One argument for each parameter of the IR: structs, given as tuples, are taken apart."""
+    listed: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, tuple | list):
+            listed += argument
+        elif isinstance(argument, np.void):
+            listed += argument.tolist()
+        else:
+            listed.append(argument)
+    if len(listed) != len(function.parameters):
+        names = ", ".join(each.name for each in function.parameters)
+        raise LaunchError(
+            f"{function.name} takes {len(function.parameters)} arguments ({names}),"
+            f" not {len(listed)}"
+        )
+    return listed
+
+
+def array_of(parameter: Parameter, value: Any, kernel: str) -> Array:
+    """The array that a pointer parameter is given, checked for its type and its layout."""
+    if not isinstance(value, np.ndarray):
+        raise LaunchError(
+            f"{kernel}: {parameter.name} is a pointer, so it takes an array, not {value!r}"
+        )
+    if not value.flags.c_contiguous:
+        raise LaunchError(f"{kernel}: the array {parameter.name} is not contiguous")
+    if not parameter.const and not value.flags.writeable:
+        raise LaunchError(f"{kernel}: the array {parameter.name} is read-only")
+    if parameter.element is not None and value.dtype.names is None:
+        wanted = _DTYPES[parameter.element]
+        same = value.dtype == wanted or (
+            value.dtype.kind in "iub"
+            and wanted.kind in "iub"
+            and value.dtype.itemsize == wanted.itemsize
+        )
+        if not same:
+            raise LaunchError(
+                f"{kernel}: {parameter.name} points to {parameter.element}, and the array is"
+                f" {value.dtype}"
+            )
+    return value
+
+
+def scalar_of(parameter: Parameter, value: Any, kernel: str) -> int | float | bool:
+    """The number that a parameter is given."""
+    type = parameter.value.type
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if not isinstance(value, int | float | bool | np.generic):
+        raise LaunchError(f"{kernel}: {parameter.name} is {type}, and cannot be {value!r}")
+    if type.is_float:
+        return float(value)
+    if type is Scalar.BOOL:
+        return bool(value)
+    if float(value) != int(value):
+        raise LaunchError(f"{kernel}: {parameter.name} is {type}, and cannot be {value!r}")
+    return int(value)
+
+
+def words(
+    function: Function,
+    addresses: Sequence[int | float | bool],
+    symbols: Mapping[str, int],
+    grid: Dims,
+    failure: int,
+) -> Array:
+    """The arguments as the compiled kernel takes them: eight bytes each."""
+    count = len(function.parameters) + len(function.symbols)
+    block = np.zeros(count + 4, np.int64)
+    for place, (parameter, value) in enumerate(zip(function.parameters, addresses, strict=True)):
+        slot = block[place : place + 1].view(np.uint8)
+        type = parameter.value.type
+        dtype = _DTYPES[type]
+        wrapped = value
+        if type.is_integer:
+            wrapped = int(value) & ((1 << 8 * type.size) - 1)
+            dtype = np.dtype(f"u{type.size}")
+        slot[: type.size] = np.array([wrapped], dtype).view(np.uint8)
+    for place, symbol in enumerate(function.symbols, len(function.parameters)):
+        block[place] = symbols[symbol.name]
+    block[count : count + 3] = grid
+    block[count + 3] = failure
+    return block
+
+
+class Symbols:
+    """The `__constant__` and `__device__` variables of a module, each an array of bytes."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+
+    def of(self, function: Function) -> dict[str, Array]:
+        """Those that a function uses, made where they are not there yet."""
+        for symbol in function.symbols:
+            if symbol.name not in self.arrays:
+                data = np.zeros(-(-symbol.size // 8), np.float64).view(np.uint8)[: symbol.size]
+                if symbol.initial is not None:
+                    values = np.array(symbol.initial, _DTYPES[symbol.element]).view(np.uint8)
+                    data[: values.size] = values
+                self.arrays[symbol.name] = data
+        return {each.name: self.arrays[each.name] for each in function.symbols}
+
+
+_DTYPES: dict[Scalar, np.dtype[Any]] = {
+    Scalar.BOOL: np.dtype(np.bool_),
+    Scalar.I8: np.dtype(np.int8),
+    Scalar.U8: np.dtype(np.uint8),
+    Scalar.I16: np.dtype(np.int16),
+    Scalar.U16: np.dtype(np.uint16),
+    Scalar.I32: np.dtype(np.int32),
+    Scalar.U32: np.dtype(np.uint32),
+    Scalar.I64: np.dtype(np.int64),
+    Scalar.U64: np.dtype(np.uint64),
+    Scalar.F16: np.dtype(np.float16),
+    Scalar.F32: np.dtype(np.float32),
+    Scalar.F64: np.dtype(np.float64),
+    Scalar.PTR: np.dtype(np.int64),
+}
+
+__all__ = [
+    "CudaError",
+    "Symbols",
+    "array_of",
+    "check_shape",
+    "dims",
+    "flattened",
+    "scalar_of",
+    "words",
+]

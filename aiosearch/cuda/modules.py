@@ -1,0 +1,256 @@
+"""CUDA text as a module of Python: kernels that are launched on arrays, host functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from .compiled import threads
+from .compiled.lowering import Choices, Lowered, compiled, lowered
+from .errors import CudaError, LaunchError
+from .frontend.sources import Source
+from .hosts import HostFunction
+from .interpreter.findings import Finding, Findings
+from .interpreter.memory import Memory
+from .interpreter.running import Run
+from .ir.operations import Function
+from .ir.types import Scalar
+from .launching import (
+    Array,
+    Dims,
+    Symbols,
+    array_of,
+    check_shape,
+    dims,
+    flattened,
+    scalar_of,
+    words,
+)
+from .tuning import fastest
+
+
+def load(
+    source: str | Path,
+    *,
+    defines: Sequence[str] = (),
+    include: Sequence[str | Path] = (),
+    choices: Choices | None = None,
+) -> Module:
+    """Gives the kernels of a file of CUDA text, or of the text itself if it has a line break.
+
+    `defines` are as a compiler's: `"BLOCK=16"`. Raises SourceError where the text is no C++.
+
+        module = aiosearch.cuda.load("kernels.cu")
+        module.scale[n // 256, 256](array, 2.0)
+    """
+    if isinstance(source, str) and "\n" in source:
+        return Module(Source(source, "<text>.cu", defines=defines, include=include), choices)
+    path = Path(source)
+    try:
+        text = path.read_bytes().decode(errors="replace")
+    except OSError as error:
+        raise CudaError(f"{path} cannot be read: {error.strerror}") from None
+    return Module(Source(text, str(path), defines=defines, include=include), choices)
+
+
+class Module:
+    """A file of CUDA text. Its kernels are attributes; templates are `module["scale<float>"]`."""
+
+    def __init__(self, source: Source, choices: Choices | None = None) -> None:
+        self.source = source
+        self.symbols = Symbols()
+        self.choices = choices or Choices()
+        self._kernels: dict[str, Kernel] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.host(name) if name in self.source.hosts else self[name]
+
+    def __getitem__(self, name: str) -> Kernel:
+        if name not in self._kernels:
+            function = self.source.function(name)
+            if not function.is_kernel:
+                raise LaunchError(f"{name} is a host function: call it")
+            self._kernels[name] = Kernel(self, function)
+        return self._kernels[name]
+
+    def host(self, name: str) -> HostFunction:
+        """A function that runs on the host, and launches kernels."""
+        return HostFunction(self.source.function(name), self.symbols, self._launch)
+
+    def _launch(
+        self,
+        kernel: str,
+        grid: Dims,
+        block: Dims,
+        shared: int,
+        values: Sequence[int | float | bool],
+    ) -> None:
+        self[kernel][grid, block, shared].run(values)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.source.kernels, *self.source.hosts]
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The names of the kernels, in the order of the text."""
+        return self.source.kernels
+
+
+class Owner(Protocol):
+    """What kernels of one text share."""
+
+    symbols: Symbols
+    choices: Choices
+
+
+class Kernel:
+    """A kernel; `kernel[grid, block]` or `kernel[grid, block, shared_bytes]` is a launch of it."""
+
+    def __init__(self, module: Owner, function: Function) -> None:
+        self.module = module
+        self.function = function
+        self.tuned: dict[Dims, Choices] = {}
+        """What `Launch.tune` decided, for each shape of block."""
+
+    def __getitem__(self, shape: Any) -> Launch:
+        given = shape if isinstance(shape, tuple) else (shape,)
+        if len(given) not in (2, 3, 4):
+            raise LaunchError(f"{self.function.name} is launched as kernel[grid, block](...)")
+        shared = 0 if len(given) < 3 else int(given[-1] or 0)
+        return Launch(self, dims(given[0], "the grid"), dims(given[1], "the block"), shared)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.function.name}>"
+
+
+class Launch:
+    """A kernel with a shape. Called with arrays and numbers, it runs and writes into the arrays."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        grid: Dims,
+        block: Dims,
+        shared: int,
+        choices: Choices | None = None,
+    ) -> None:
+        check_shape(grid, block, shared)
+        self._kernel = kernel
+        self._function = kernel.function
+        self._choices = choices
+        self.grid, self.block, self.shared = grid, block, shared
+
+    @property
+    def function(self) -> Function:
+        """The kernel's IR, before anything was done to it."""
+        return self._function
+
+    @property
+    def choices(self) -> Choices:
+        """The decisions of the lowering: given, tuned, or those of the module."""
+        if self._choices is not None:
+            return self._choices
+        return self._kernel.tuned.get(self.block, self._kernel.module.choices)
+
+    def with_choices(self, choices: Choices) -> Launch:
+        """The same launch under other decisions of the lowering."""
+        return Launch(self._kernel, self.grid, self.block, self.shared, choices)
+
+    def tune(self, *arguments: Any, rounds: int = 6) -> Choices:
+        """Measures which decisions are fastest here; later launches with this block take them.
+
+        The arrays are copied, not written to.
+        """
+        choices = fastest(self, arguments, rounds)
+        self._kernel.tuned[self.block] = choices
+        return choices
+
+    def __call__(self, *arguments: Any) -> None:
+        """Runs the kernel on all cores, and is back when it is done."""
+        function, name = self._function, self._function.name
+        held: list[Array] = []
+        values: list[int | float | bool] = []
+        for parameter, value in zip(
+            function.parameters, flattened(function, arguments), strict=True
+        ):
+            if parameter.value.type is not Scalar.PTR:
+                values.append(scalar_of(parameter, value, name))
+            elif value is None:
+                values.append(0)
+            else:
+                array = array_of(parameter, value, name)
+                held.append(array)
+                values.append(array.ctypes.data)
+        self.run(values)
+
+    def run(self, values: Sequence[int | float | bool]) -> None:
+        """Runs the kernel with addresses in place of arrays."""
+        function = self._function
+        code = compiled(function, self.block, self.choices)
+        symbols = self._kernel.module.symbols.of(function)
+        failure = np.zeros(1, np.int64)
+        block = words(
+            function,
+            values,
+            {name: array.ctypes.data for name, array in symbols.items()},
+            self.grid,
+            failure.ctypes.data,
+        )
+        blocks = self.grid[0] * self.grid[1] * self.grid[2]
+        threads.run(code.address, block.ctypes.data, code.scratch + self.shared, blocks)
+        if failure[0]:
+            raise CudaError(f"{code.assertions[int(failure[0]) - 1]}: an assertion fails")
+
+    def interpret(self, *arguments: Any) -> None:
+        """Does what a call does by the interpreter: slowly, and the same as the text says."""
+        self._interpreted(arguments, None)
+
+    def check(self, *arguments: Any) -> tuple[Finding, ...]:
+        """Runs the kernel in the interpreter, and gives every fault that shows with these inputs.
+
+        Arrays are written to as by a call.
+        """
+        findings = Findings(self._function.name)
+        self._interpreted(arguments, findings)
+        return findings.listed()
+
+    def lower(self) -> Lowered:
+        """What the kernel becomes for this shape of block, for people to look at."""
+        return lowered(self._function, self.block, self.choices)
+
+    def _interpreted(self, arguments: Sequence[Any], findings: Findings | None) -> None:
+        function, name, memory = self._function, self._function.name, Memory()
+        values: list[int | float | bool] = []
+        bases: dict[tuple[int, int], int] = {}
+        for parameter, value in zip(
+            function.parameters, flattened(function, arguments), strict=True
+        ):
+            if parameter.value.type is not Scalar.PTR:
+                values.append(scalar_of(parameter, value, name))
+            elif value is None:
+                values.append(0)
+            else:
+                array = array_of(parameter, value, name)
+                key = (array.ctypes.data, array.nbytes)
+                if key not in bases:
+                    bases[key] = int(memory.adopt(parameter.name, array).base())
+                values.append(bases[key])
+        symbols = {
+            name: int(memory.adopt(name, array).base())
+            for name, array in self._kernel.module.symbols.of(function).items()
+        }
+        Run(
+            function,
+            self.grid,
+            self.block,
+            memory,
+            values,
+            symbols,
+            self.shared,
+            findings,
+        )()

@@ -1,0 +1,242 @@
+"""The names of `numba.cuda`: those that a kernel uses, and those that launch it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..compiled.lowering import Choices
+from ..errors import LaunchError
+from ..interpreter.arithmetic import NUMPY
+from ..interpreter.findings import Finding
+from ..ir.types import Scalar
+from ..launching import Symbols
+from ..modules import Kernel, Launch
+from .translating import ArrayType, translate
+from .typing import SCALARS
+
+
+class PythonKernel:
+    """A Python function as a kernel; `kernel[grid, block]` is a launch, typed when it is called."""
+
+    def __init__(self, function: Callable[..., Any], choices: Choices | None = None) -> None:
+        self.function = function
+        self.symbols = Symbols()
+        self.choices = choices or Choices()
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self._kernels: dict[tuple[Scalar | ArrayType, ...], Kernel] = {}
+
+    def __getitem__(self, shape: Any) -> PythonLaunch:
+        given = shape if isinstance(shape, tuple) else (shape,)
+        # As in Numba, a stream may stand before the bytes of shared memory.
+        shared = int(given[3] or 0) if len(given) > 3 else 0
+        return PythonLaunch(self, (given[0], given[1], shared) if len(given) > 1 else given)
+
+    def typed(self, types: tuple[Scalar | ArrayType, ...]) -> Kernel:
+        """The kernel for arguments of these types; each is translated once."""
+        if types not in self._kernels:
+            self._kernels[types] = Kernel(self, translate(self.function, types))
+        return self._kernels[types]
+
+    def __call__(self, *arguments: Any) -> None:
+        raise LaunchError(f"{self.__name__} is launched as {self.__name__}[grid, block](...)")
+
+
+class PythonLaunch:
+    """A Python kernel with a shape."""
+
+    def __init__(self, kernel: PythonKernel, shape: tuple[Any, ...]) -> None:
+        self._kernel = kernel
+        self._shape = shape
+
+    def __call__(self, *arguments: Any) -> None:
+        """Runs the kernel on all cores; it writes into the arrays."""
+        launch, values = self._bound(arguments)
+        launch(*values)
+
+    def interpret(self, *arguments: Any) -> None:
+        """Does the same by the interpreter."""
+        launch, values = self._bound(arguments)
+        launch.interpret(*values)
+
+    def check(self, *arguments: Any) -> tuple[Finding, ...]:
+        """Gives every fault that shows with these inputs, with lines of the Python text."""
+        launch, values = self._bound(arguments)
+        return launch.check(*values)
+
+    def _bound(self, arguments: Sequence[Any]) -> tuple[Launch, list[Any]]:
+        values: list[Any] = []
+        for argument in arguments:
+            values.append(argument)
+            if isinstance(argument, np.ndarray) and argument.ndim:
+                values += argument.shape
+        kernel = self._kernel.typed(tuple(map(_type_of, arguments)))
+        return kernel[self._shape], values
+
+
+def _type_of(argument: Any) -> Scalar | ArrayType:
+    if isinstance(argument, np.ndarray) and argument.ndim:
+        element = SCALARS.get(argument.dtype)
+        if element is None:
+            raise LaunchError(f"an array of {argument.dtype} is no argument of a kernel")
+        return ArrayType(element, argument.ndim)
+    if isinstance(argument, bool | np.bool_):
+        return Scalar.BOOL
+    if isinstance(argument, int):
+        return Scalar.I64
+    if isinstance(argument, float):
+        return Scalar.F64
+    element = SCALARS.get(getattr(argument, "dtype", np.dtype(object)))
+    if element is None:
+        raise LaunchError(f"{argument!r} is no argument of a kernel")
+    return element
+
+
+class DeviceFunction:
+    """A function that kernels call; it is inlined in them."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.device_function = function
+        self.__name__ = function.__name__
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.device_function(*arguments)
+
+
+def jit(*arguments: Any, device: bool = False, **options: Any) -> Any:
+    """Makes a function a kernel, or a device function; signatures and options are not needed."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        return DeviceFunction(function) if device else PythonKernel(function)
+
+    if len(arguments) == 1 and isinstance(arguments[0], types.FunctionType):
+        return decorate(arguments[0])
+    return decorate
+
+
+class DeviceArray(np.ndarray[Any, Any]):
+    """An array as Numba has them on a GPU: here, a copy in memory."""
+
+    def copy_to_host(self, array: Any = None, stream: Any = None) -> Any:
+        """A copy, or the elements put into an array that is given."""
+        if array is None:
+            return np.array(self, subok=False)
+        array[...] = self
+        return array
+
+    def copy_to_device(self, array: Any, stream: Any = None) -> None:
+        """Takes over an array's elements."""
+        self[...] = array
+
+
+def to_device(array: Any, stream: Any = None, copy: bool = True, to: Any = None) -> DeviceArray:
+    """A copy of an array that kernels write to."""
+    if to is not None:
+        to.copy_to_device(array)
+        given: DeviceArray = to
+        return given
+    return np.array(array, order="C").view(DeviceArray)
+
+
+def device_array(shape: Any, dtype: Any = np.float64, **options: Any) -> DeviceArray:
+    """An array with anything in it."""
+    return np.empty(shape, dtype).view(DeviceArray)
+
+
+def device_array_like(array: Any, stream: Any = None) -> DeviceArray:
+    """An array of the same shape and type, with anything in it."""
+    return np.empty(np.shape(array), array.dtype).view(DeviceArray)
+
+
+class _InKernel:
+    """A name that means something in a kernel only, and what is below it."""
+
+    def __init__(self, path: str, names: str = "") -> None:
+        self.cuda_path = path
+        for name in names.split():
+            setattr(self, name, _InKernel(f"{path}.{name}"))
+
+    def __call__(self, *arguments: Any) -> Any:
+        raise LaunchError(f"cuda.{self.cuda_path} is for kernels")
+
+
+def _module() -> Any:
+    module: Any = types.ModuleType("numba.cuda", "What kernels and those who launch them name.")
+    module.jit = jit
+    module.to_device = to_device
+    module.device_array = device_array
+    module.device_array_like = device_array_like
+    module.pinned_array = device_array
+    module.synchronize = lambda: None
+    module.is_available = lambda: True
+    module.detect = lambda: True
+    for name in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
+        setattr(module, name, _InKernel(name, "x y z"))
+    for name in [
+        "grid",
+        "gridsize",
+        "syncthreads",
+        "syncwarp",
+        "threadfence",
+        "shfl_sync",
+        "shfl_up_sync",
+        "shfl_down_sync",
+        "shfl_xor_sync",
+        "ballot_sync",
+        "any_sync",
+        "all_sync",
+        "popc",
+        "clz",
+        "ffs",
+        "brev",
+        "fma",
+    ]:
+        setattr(module, name, _InKernel(name))
+    module.shared = _InKernel("shared", "array")
+    module.local = _InKernel("local", "array")
+    names = "add sub max min and_ or_ xor exch inc dec cas compare_and_swap"
+    module.atomic = _InKernel("atomic", names)
+    return module
+
+
+cuda = _module()
+
+
+@contextmanager
+def patched() -> Iterator[None]:
+    """Has `numba.cuda` be `cuda` of here, so that code written for it runs unchanged.
+
+    Where Numba is not installed, `import numba` gives a module with `cuda` and types of elements.
+    """
+    before = {name: sys.modules.get(name) for name in ("numba", "numba.cuda")}
+    try:
+        numba: Any = importlib.import_module("numba")
+    except ImportError:
+        numba = types.ModuleType("numba")
+        numba.__path__ = []
+        for dtype in NUMPY.values():
+            setattr(numba, dtype.name, dtype.type)
+        numba.boolean = np.bool_
+        sys.modules["numba"] = numba
+    own = getattr(numba, "cuda", None)
+    numba.cuda = cuda
+    sys.modules["numba.cuda"] = cuda
+    try:
+        yield
+    finally:
+        if own is None:
+            del numba.cuda
+        else:
+            numba.cuda = own
+        for name, module in before.items():
+            if module is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = module

@@ -1,0 +1,1 @@
+"""From barriers to parallel loops: analyses with their proofs, and rewrites that rest on them."""

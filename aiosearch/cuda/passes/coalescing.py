@@ -1,0 +1,127 @@
+"""Cells that are only copied into others, as at the end of a loop's body, become those.
+
+Fission leaves
+
+    for { ... threads { ...; store a[t], v }   threads { store b[t], load a[t] } }
+
+where b is what the loop carries. If nothing mentions a elsewhere, and nothing between the store and
+the copy mentions b, then v can be stored in b at once. Each thread has a cell of its own in either,
+so only the order within one thread counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from ..ir.operations import (
+    Alloc,
+    Block,
+    Compute,
+    Function,
+    Load,
+    Operation,
+    Space,
+    Store,
+    Threads,
+    Value,
+    operands,
+    regions,
+    walk,
+    with_regions,
+)
+from .rewriting import substituted
+
+
+def coalesced(function: Function) -> Function:
+    """The kernel after fission, with copies between cells taken out where that is possible."""
+    cells = {
+        each.result
+        for each in walk(function.body)
+        if isinstance(each, Alloc) and each.space is Space.EXPANDED
+    }
+    uses = Counter(
+        value
+        for operation in walk(function.body)
+        for value in operands(operation)
+        if isinstance(value, Value) and value in cells
+    )
+    merged: dict[Value, Value] = {}
+    body = _block(function.body, uses, merged)
+    if not merged:
+        return function
+    body = substituted(body, merged)
+    lines = tuple(
+        each for each in body.operations if not (isinstance(each, Alloc) and each.result in merged)
+    )
+    return replace(function, body=Block(lines, body.yields))
+
+
+def _block(block: Block, uses: Counter[Value], merged: dict[Value, Value]) -> Block:
+    lines: list[Operation] = []
+    for operation in block.operations:
+        if isinstance(operation, Threads):
+            operation = _shortened(operation, lines, uses, merged)
+            if any(isinstance(each, Compute | Load) is False for each in operation.body.operations):
+                lines.append(operation)
+            continue
+        blocks = tuple(_block(each, uses, merged) for each in regions(operation))
+        lines.append(with_regions(operation, blocks))
+    return Block(tuple(lines), block.yields)
+
+
+def _shortened(
+    threads: Threads, before: list[Operation], uses: Counter[Value], merged: dict[Value, Value]
+) -> Threads:
+    """Without copies that an earlier loop over threads can do instead."""
+    loads = {each.result: each for each in threads.body.operations if isinstance(each, Load)}
+    lines = []
+    for operation in threads.body.operations:
+        if isinstance(operation, Store) and operation.value in loads:
+            target, load = operation.address.base, loads[operation.value]
+            source = load.address.base
+            if (
+                isinstance(source, Value)
+                and isinstance(target, Value)
+                and source != target
+                and source not in merged
+                and target not in merged.values()
+                and uses[source] == 2
+                and uses[target]
+                and _is_cell(load, operation)
+                and _is_last(source, target, before)
+                and _mentions(threads, target) == 1
+            ):
+                merged[source] = target
+                continue
+        lines.append(operation)
+    return Threads(Block(tuple(lines)), threads.at)
+
+
+def _is_cell(load: Load, store: Store) -> bool:
+    """Whether both are a thread's own cell."""
+    one, other = load.address, store.address
+    return (one.index, one.scale, one.offset) == (other.index, other.scale, other.offset) and (
+        one.scale == store.type.size
+    )
+
+
+def _is_last(source: Value, target: Value, before: list[Operation]) -> bool:
+    """Whether the source is stored by a loop over threads since which nobody uses the target."""
+    for operation in reversed(before):
+        if isinstance(operation, Threads):
+            stores = [
+                place
+                for place, each in enumerate(operation.body.operations)
+                if isinstance(each, Store) and each.address.base == source
+            ]
+            if stores:
+                behind = Threads(Block(operation.body.operations[stores[-1] :]))
+                return not _mentions(behind, target)
+        if _mentions(operation, target):
+            return False
+    return False
+
+
+def _mentions(operation: Operation, value: Value) -> int:
+    return sum(value in operands(each) for each in walk(Block((operation,))))

@@ -1,0 +1,704 @@
+"""From what one thread does to what one block does: parallel loops that are cut at barriers.
+
+    A;  barrier;  B        becomes      threads { A }  threads { B }
+    for { A; barrier; B }  becomes      for { threads { A }  threads { B } }
+
+A barrier is then where one loop over the threads ends and the next begins. For control flow around
+a barrier this exchanges the loops, which is right since by CUDA's rules its bounds and conditions
+are the same in all threads of the block: where uniformity is proved (`uniformity`), the block
+computes them once; elsewhere thread 0's value is taken, through memory.
+
+What crosses from one piece to another:
+
+- what is the same in all threads is computed by the block, outside of the loops over threads;
+- a value of a thread is stored in its cell of an array, or computed again (`cutting` says which);
+- what a loop around a barrier carries, and what leaves it or a branch, has a cell of its own, which
+  is written where the piece before ends. Cells are read before any is written, so that values may
+  change places;
+- threads that have returned are not waited for, so in a kernel that has barriers behind a `return`
+  conditions around them are only the same in the threads that are left. There each loop over
+  threads inside of such a branch or loop is under a mask, a cell that says which threads take part,
+  and the block goes on while any does;
+- memory of one thread that several pieces use is laid out for all threads of the block, elements of
+  one index side by side, so that neighbouring threads find theirs in neighbouring places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..ir.operations import (
+    NOWHERE,
+    Address,
+    Alloc,
+    Atomic,
+    Barrier,
+    Block,
+    Call,
+    Compute,
+    Constant,
+    For,
+    Function,
+    If,
+    Load,
+    Location,
+    Operand,
+    Operation,
+    Space,
+    Store,
+    Threads,
+    Value,
+    While,
+    has_barrier,
+    operands,
+    regions,
+    results,
+    used,
+    walk,
+)
+from ..ir.types import Scalar
+from .cutting import Policy, minimum_cut
+from .effects import Definitions
+from .rewriting import substituted
+from .uniformity import uniform_values
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A kernel after fission: what a block does."""
+
+    function: Function
+    stored: tuple[Value, ...]
+    """The values that cross a barrier in memory."""
+    recomputed: tuple[Value, ...]
+
+
+def split(function: Function, block: tuple[int, int, int], policy: Policy = Policy.CUT) -> Split:
+    """Cuts a kernel at its barriers, for blocks of one shape."""
+    return _Fission(function, block, policy).split()
+
+
+@dataclass(slots=True)
+class _Piece:
+    """What goes into one loop over threads, or an operation of the block around such loops."""
+
+    lines: list[Operation] = field(default_factory=list)
+    around: Operation | None = None
+
+
+class _Fission:
+    def __init__(self, function: Function, block: tuple[int, int, int], policy: Policy) -> None:
+        self._function = function
+        self._threads = block[0] * block[1] * block[2]
+        self._policy = policy
+        self._definitions = Definitions(function)
+        self._uniform = uniform_values(function)
+        self._number = max(_numbers(function), default=0)
+        self._allocations: list[Alloc] = []
+        self._cells: dict[Value, Value] = {}
+        """Where a value of a thread is stored: an array with a cell for each."""
+        self._piece_of: dict[Value, int] = {}
+        self._pieces = 0
+        self._needed: set[Value] = set()
+        """Values of threads that are used in another piece than their own."""
+        self._carriers: set[Value] = set()
+        """Values whose cell is written by a loop or branch around a barrier."""
+        self._expanded: dict[Value, Value] = {}
+        self._recomputed: set[Value] = set()
+        self._lines: dict[Value, Operation] = {}
+        self._exits = any(
+            isinstance(each, Call) and each.name == "exit" for each in walk(function.body)
+        )
+        self._present: Value | None = None
+        """The cells that say which threads take part, where not all do."""
+        self._shares: dict[Value, Value] = {}
+        """What leaves a loop is in the cell of what the loop carries."""
+
+    def split(self) -> Split:
+        body = self._function.body
+        self._number_pieces(body)
+        self._find_needed(body)
+        stored = self._choose()
+        for value in sorted(stored | self._carriers, key=lambda each: each.number):
+            if value not in self._shares:
+                self._cells[value] = self._cell(value)
+        for value, carried in self._shares.items():
+            self._cells[value] = self._cells[carried]
+        self._expand(body)
+        lines = self._block(body)
+        shared = [
+            each
+            for each in body.operations
+            if isinstance(each, Alloc) and each.space is Space.SHARED
+        ]
+        whole = Block((*shared, *self._allocations, *lines))
+        return Split(
+            replace(self._function, body=whole),
+            tuple(sorted(self._cells, key=lambda each: each.number)),
+            tuple(sorted(self._recomputed, key=lambda each: each.number)),
+        )
+
+    # --- analysis
+
+    def _fresh(self, type: Scalar, hint: str = "") -> Value:
+        self._number += 1
+        return Value(self._number, type, hint)
+
+    def _is_uniform(self, operand: Operand) -> bool:
+        return isinstance(operand, Constant) or operand in self._uniform
+
+    def _hoists(self, operation: Operation) -> bool:
+        """Whether the block computes it once, outside of the loops over threads."""
+        defined = results(operation)
+        return (
+            bool(defined)
+            and isinstance(operation, Compute | If | For | While)
+            and all(each in self._uniform for each in defined)
+        )
+
+    def _split_up(self, block: Block) -> list[_Piece]:
+        """The pieces of a block: between barriers, and operations with barriers inside."""
+        pieces = [_Piece()]
+        for operation in block.operations:
+            if isinstance(operation, Barrier) and operation.level == "block":
+                pieces.append(_Piece())
+            elif any(map(has_barrier, regions(operation))):
+                pieces += [_Piece(around=operation), _Piece()]
+            else:
+                pieces[-1].lines.append(operation)
+        return pieces
+
+    def _number_pieces(self, block: Block) -> None:
+        """Notes for each value of a thread in which piece it is computed."""
+        for piece in self._split_up(block):
+            self._pieces += 1
+            for operation in piece.lines:
+                for value in results(operation):
+                    self._piece_of[value] = self._pieces
+                    self._lines[value] = operation
+            if piece.around is not None:
+                self._note_carriers(piece.around)
+                for region in regions(piece.around):
+                    self._number_pieces(region)
+
+    def _note_carriers(self, operation: Operation) -> None:
+        """What a loop or branch around a barrier hands on has cells, unless it is uniform."""
+        values = list(results(operation))
+        if isinstance(operation, For | While):
+            values += operation.carried
+            for result, carried in zip(operation.results, operation.carried, strict=True):
+                if result not in self._uniform and carried not in self._uniform:
+                    self._shares[result] = carried
+        self._carriers |= {each for each in values if each not in self._uniform}
+
+    def _find_needed(self, block: Block) -> None:
+        """Notes which values a piece takes from others."""
+        pieces = self._split_up(block)
+        for piece in pieces:
+            self._need(used(Block(tuple(piece.lines))), _own(piece.lines))
+            if piece.around is not None:
+                # Bounds and conditions are read by the block: thread 0's cell.
+                self._need(set(_values(operands(piece.around))), set())
+                for region in regions(piece.around):
+                    self._find_needed(region)
+        final = pieces[-1]
+        self._need(set(_values(block.yields)), _own(final.lines))
+
+    def _need(self, values: Iterable[Value], own: set[Value]) -> None:
+        for value in values:
+            if value in own or value in self._uniform or value in self._carriers:
+                continue
+            if isinstance(self._lines.get(value), Alloc) or value not in self._piece_of:
+                continue
+            self._needed.add(value)
+
+    def _choose(self) -> set[Value]:
+        """The values to store."""
+        if self._policy is Policy.STORE:
+            trivial = {each for each in self._needed if self._is_index(each)}
+            self._recomputed = set(trivial)
+            return self._needed - trivial
+        graph: dict[Value, list[Value]] = {}
+        sources: set[Value] = set()
+        pending = list(self._needed)
+        while pending:
+            value = pending.pop()
+            if value in graph:
+                continue
+            graph[value] = []
+            if not self._recomputable(value):
+                sources.add(value)
+                continue
+            for operand in _values(operands(self._lines[value])):
+                if operand not in self._uniform and operand in self._piece_of:
+                    graph[value].append(operand)
+                    pending.append(operand)
+        stored = minimum_cut(graph, sources, self._needed)
+        self._recomputed = self._reached_without(stored)
+        return stored
+
+    def _reached_without(self, stored: set[Value]) -> set[Value]:
+        found: set[Value] = set()
+        pending = [each for each in self._needed if each not in stored]
+        while pending:
+            value = pending.pop()
+            if value in found or value in stored or value not in self._piece_of:
+                continue
+            if value in self._uniform or isinstance(self._lines[value], Alloc):
+                continue
+            found.add(value)
+            pending += _values(operands(self._lines[value]))
+        return found
+
+    def _is_index(self, value: Value) -> bool:
+        operation = self._lines.get(value)
+        return isinstance(operation, Compute) and not operation.operands
+
+    def _recomputable(self, value: Value) -> bool:
+        operation = self._lines[value]
+        if isinstance(operation, Compute | Alloc):
+            # What a loop carries is in its cell until the body ends, so it may be used again, too.
+            return True
+        return (
+            self._policy is Policy.RELOAD
+            and isinstance(operation, Load)
+            and self._definitions.is_read_only(operation.address)
+        )
+
+    # --- memory of one thread
+
+    def _expand(self, body: Block) -> None:
+        """Lays out memory of a thread that several pieces use for all threads of the block."""
+        allocations = {
+            each.result: each
+            for each in walk(body)
+            if isinstance(each, Alloc) and each.space is Space.PRIVATE
+        }
+        uses: dict[Value, set[int]] = {each: set() for each in allocations}
+        self._gather_uses(body, uses)
+        for pointer, operation in allocations.items():
+            if len(uses[pointer]) <= 1:
+                continue
+            assert operation.size is not None
+            array = self._fresh(Scalar.PTR, pointer.hint)
+            size = operation.size * self._threads
+            self._allocations.append(
+                Alloc(array, Space.EXPANDED, size, operation.element, operation.at)
+            )
+            self._expanded[pointer] = array
+
+    def _gather_uses(self, block: Block, uses: dict[Value, set[int]]) -> None:
+        for piece in self._split_up(block):
+            self._pieces += 1
+            for value in _mentioned(Block(tuple(piece.lines))):
+                if value in uses:
+                    uses[value].add(self._pieces)
+            for operation in piece.lines:
+                # A pointer derived from it may be computed again in any piece.
+                derived = any(each in self._needed for each in results(operation))
+                for value in _mentioned(Block((operation,))) if derived else ():
+                    if value in uses:
+                        uses[value].add(-1)
+            if piece.around is not None:
+                for region in regions(piece.around):
+                    self._gather_uses(region, uses)
+
+    # --- writing
+
+    def _cell(self, value: Value) -> Value:
+        array = self._fresh(Scalar.PTR, value.hint or "cell")
+        size = value.type.size * self._threads
+        self._allocations.append(Alloc(array, Space.EXPANDED, size, value.type))
+        return array
+
+    def _block(self, block: Block, yields: Sequence[tuple[Value, Operand]] = ()) -> list[Operation]:
+        """What a block of CUDA does for a block of operations; at the end, cells are written."""
+        lines: list[Operation] = []
+        pieces = self._split_up(block)
+        for piece in pieces:
+            last = piece is pieces[-1]
+            lines += self._piece(piece.lines, yields if last else ())
+            if piece.around is not None:
+                lines += self._around(piece.around)
+        return lines
+
+    def _piece(
+        self, operations: Sequence[Operation], yields: Sequence[tuple[Value, Operand]]
+    ) -> list[Operation]:
+        outside = [each for each in operations if self._hoists(each)]
+        inside = [
+            each
+            for each in operations
+            if not self._hoists(each)
+            and not isinstance(each, Alloc)
+            and not (isinstance(each, Call) and each.name == "exit")
+        ]
+        writer = _Writer(self, inside)
+        body = writer.body(yields)
+        if not any(isinstance(each, Store | Atomic | Call) for each in walk(body)):
+            return outside
+        return [*outside, Threads(body, _place(inside))]
+
+    def _first(self, operand: Operand, lines: list[Operation]) -> Operand:
+        """A condition or bound as the block sees it: uniform, or what thread 0 has stored."""
+        if self._is_uniform(operand):
+            return operand
+        assert isinstance(operand, Value)
+        cell = self._cells.get(operand)
+        if cell is None:  # computed again by one thread that stores it
+            cell = self._cell(operand)
+            writer = _Writer(self, [])
+            lines.append(Threads(writer.body([(operand, operand)], {operand: cell})))
+        result = self._fresh(operand.type)
+        lines.append(Load(result, Address(cell)))
+        return result
+
+    def _around(self, operation: Operation) -> list[Operation]:
+        lines: list[Operation] = []
+        match operation:
+            case If() if self._parts(operation.condition):
+                lines += self._branch_apart(operation)
+            case If():
+                condition = self._first(operation.condition, lines)
+                arms = []
+                uniform = [each for each in operation.results if each in self._uniform]
+                for arm in (operation.then, operation.otherwise):
+                    pairs = list(zip(operation.results, arm.yields, strict=True))
+                    body = self._block(arm, [each for each in pairs if each[0] in self._cells])
+                    kept = tuple(last for one, last in pairs if one in self._uniform)
+                    arms.append(Block(tuple(body), kept))
+                lines.append(If(condition, arms[0], arms[1], tuple(uniform), operation.at))
+            case For() | While():
+                lines += self._loop(operation)
+        return lines
+
+    # --- where threads have returned
+
+    def _parts(self, condition: Operand) -> bool:
+        """Whether a condition may differ between threads that have returned and those left."""
+        return self._exits and not self._is_uniform(condition)
+
+    def _mask(self, condition: Operand, *, negated: bool = False) -> tuple[Value, list[Operation]]:
+        """Cells that say for which present threads a condition holds, and who writes them."""
+        truth = self._fresh(Scalar.BOOL, "present")
+        cell = self._cell(truth)
+        lines: list[Operation] = []
+        if self._present is not None:
+            clear = _Writer(self, [], masked=False)
+            no = Constant(False, Scalar.BOOL)
+            lines.append(Threads(clear.body([(truth, no)], {truth: cell})))
+        result: Operand = condition
+        inside: list[Operation] = []
+        if negated:
+            opposite = self._fresh(Scalar.BOOL)
+            inside.append(Compute(opposite, "not", (condition,)))
+            result = opposite
+        writer = _Writer(self, inside)
+        lines.append(Threads(writer.body([(truth, result)], {truth: cell})))
+        return cell, lines
+
+    def _any(self, cell: Value, lines: list[Operation]) -> Value:
+        """Whether any cell of the block is true."""
+        counter, found = self._fresh(Scalar.I64, "t"), self._fresh(Scalar.BOOL)
+        one, after, result = (self._fresh(Scalar.BOOL) for _ in range(3))
+        body = Block(
+            (Load(one, Address(cell, counter, 1)), Compute(after, "or", (found, one))), (after,)
+        )
+        low, high = Constant(0, Scalar.I64), Constant(self._threads, Scalar.I64)
+        start = (Constant(False, Scalar.BOOL),)
+        lines.append(For(counter, low, high, 1, (found,), start, body, (result,)))
+        return result
+
+    def _branch_apart(self, operation: If) -> list[Operation]:
+        """Both arms one after the other, each for the threads that take it.
+
+        What is uniform leaves with the threads of the first arm, if there are any: the others have
+        returned, and nothing of theirs is used again.
+        """
+        outer = self._present
+        lines: list[Operation] = []
+        uniform = [each for each in operation.results if each in self._uniform]
+        masks = []
+        for negated in (False, True):
+            cell, writes = self._mask(operation.condition, negated=negated)
+            lines += writes
+            masks.append((cell, self._any(cell, lines)))
+        merged: list[list[Operand]] = []
+        for arm, (cell, some) in zip(
+            (operation.otherwise, operation.then), reversed(masks), strict=True
+        ):
+            self._present = cell
+            pairs = list(zip(operation.results, arm.yields, strict=True))
+            body = self._block(arm, [each for each in pairs if each[0] in self._cells])
+            kept = tuple(last for one, last in pairs if one in self._uniform)
+            before = merged[-1] if merged else [Constant(0, each.type) for each in kept]
+            last = not merged
+            results = tuple(
+                self._fresh(each.type) if last else one
+                for each, one in zip(kept, uniform, strict=True)
+            )
+            lines.append(If(some, Block(tuple(body), kept), Block((), tuple(before)), results))
+            merged.append(list(results))
+        self._present = outer
+        return lines
+
+    def _loop_apart(self, operation: While) -> list[Operation]:
+        """A loop that goes on while any thread is left in it."""
+        outer = self._present
+        lines: list[Operation] = []
+        pairs = list(zip(operation.carried, operation.initial, strict=True))
+        celled = [(one, start) for one, start in pairs if one not in self._uniform]
+        lines.append(Threads(_Writer(self, []).body(celled), operation.at))
+        going = operation.carried[0]
+        cell, writes = self._mask(going)
+        lines += writes
+        start = self._any(cell, lines)
+        self._present = cell
+        ends = zip(operation.carried, operation.body.yields, strict=True)
+        body = self._block(operation.body, [each for each in ends if each[0] not in self._uniform])
+        again = _Writer(self, [])
+        body.append(
+            Threads(again.body([(going, going)], {going: cell}, brings={going: self._cells[going]}))
+        )
+        end = self._any(cell, body)
+        self._present = outer
+        uniform = [place for place, (one, _) in enumerate(pairs) if one in self._uniform]
+        carried = (self._fresh(Scalar.BOOL), *(operation.carried[place] for place in uniform))
+        initial = (start, *(operation.initial[place] for place in uniform))
+        last = (end, *(operation.body.yields[place] for place in uniform))
+        after = (self._fresh(Scalar.BOOL), *(operation.results[place] for place in uniform))
+        lines.append(While(carried, initial, Block(tuple(body), last), after, operation.at))
+        return lines
+
+    def _loop(self, operation: For | While) -> list[Operation]:
+        if isinstance(operation, While) and self._parts(operation.carried[0]):
+            return self._loop_apart(operation)
+        lines: list[Operation] = []
+        pairs = list(zip(operation.carried, operation.initial, strict=True))
+        celled = [(one, start) for one, start in pairs if one not in self._uniform]
+        if celled:
+            writer = _Writer(self, [])
+            lines.append(Threads(writer.body(celled), operation.at))
+        ends = zip(operation.carried, operation.body.yields, strict=True)
+        body = self._block(operation.body, [each for each in ends if each[0] not in self._uniform])
+        uniform = [place for place, (one, _) in enumerate(pairs) if one in self._uniform]
+        carried = [operation.carried[place] for place in uniform]
+        initial = [operation.initial[place] for place in uniform]
+        last = [operation.body.yields[place] for place in uniform]
+        after = [operation.results[place] for place in uniform]
+        if isinstance(operation, For):
+            low, high = (self._first(each, lines) for each in (operation.low, operation.high))
+            lines.append(
+                For(
+                    operation.counter,
+                    low,
+                    high,
+                    operation.step,
+                    tuple(carried),
+                    tuple(initial),
+                    Block(tuple(body), tuple(last)),
+                    tuple(after),
+                    operation.at,
+                )
+            )
+            return lines
+        if operation.carried[0] not in self._uniform:
+            # Thread 0's cell says whether the block goes on.
+            going = self._fresh(Scalar.BOOL)
+            lines.append(
+                Load(start := self._fresh(Scalar.BOOL), self._zeroth(operation.carried[0]))
+            )
+            body.append(Load(end := self._fresh(Scalar.BOOL), self._zeroth(operation.carried[0])))
+            carried, initial, last = [going, *carried], [start, *initial], [end, *last]
+            after = [self._fresh(Scalar.BOOL), *after]
+        lines.append(
+            While(
+                tuple(carried),
+                tuple(initial),
+                Block(tuple(body), tuple(last)),
+                tuple(after),
+                operation.at,
+            )
+        )
+        return lines
+
+    def _zeroth(self, value: Value) -> Address:
+        return Address(self._cells[value])
+
+
+class _Writer:
+    """Writes the body of one loop over threads: reads cells, computes again, writes cells."""
+
+    def __init__(
+        self, fission: _Fission, operations: Sequence[Operation], *, masked: bool = True
+    ) -> None:
+        self._fission = fission
+        self._present = fission._present if masked else None
+        self._operations = operations
+        self._own = _own(operations)
+        self._head: list[Operation] = []
+        self._values: dict[Value, Operand] = {}
+        self._linear: Value | None = None
+
+    def body(
+        self,
+        yields: Sequence[tuple[Value, Operand]],
+        extra: dict[Value, Value] | None = None,
+        brings: dict[Value, Value] | None = None,
+    ) -> Block:
+        """`extra` has cells to write to in place of those that values have; `brings`, to read."""
+        fission = self._fission
+        cells = {**fission._cells, **(extra or {})}
+        for value, cell in (brings or {}).items():
+            result = fission._fresh(value.type, value.hint)
+            self._head.append(Load(result, self._own_cell(cell, value.type)))
+            self._values[value] = result
+        for value in sorted(
+            used(Block(tuple(self._operations), tuple(last for _, last in yields))),
+            key=lambda each: each.number,
+        ):
+            self._bring(value)
+        middle = list(self._operations)
+        tail: list[Operation] = [
+            self._stored(value, value, cells[value])
+            for operation in self._operations
+            for value in results(operation)
+            if value in cells and value not in fission._carriers
+        ]
+        tail += [self._stored(one, last, cells[one]) for one, last in yields]
+        whole = Block((*middle, *tail))
+        whole = substituted(whole, self._values)
+        whole = self._expanded(whole)
+        return self._under_mask(Block((*self._head, *whole.operations)))
+
+    def _under_mask(self, whole: Block) -> Block:
+        """All of it, for the threads that are present."""
+        if self._present is None:
+            return whole
+        thread, there = self._fission._fresh(Scalar.I64, "t"), self._fission._fresh(Scalar.BOOL)
+        return Block(
+            (
+                Compute(thread, "thread.linear", ()),
+                Load(there, Address(self._present, thread, 1)),
+                If(there, whole, Block()),
+            )
+        )
+
+    def _stored(self, cell_of: Value, value: Operand, cell: Value) -> Store:
+        return Store(self._own_cell(cell, cell_of.type), value, cell_of.type)
+
+    def _own_cell(self, cell: Value, type: Scalar) -> Address:
+        return Address(cell, self._thread(), type.size)
+
+    def _thread(self) -> Value:
+        """The number of the thread in its block."""
+        if self._linear is None:
+            self._linear = self._fission._fresh(Scalar.I64, "t")
+            self._head.insert(0, Compute(self._linear, "thread.linear", ()))
+        return self._linear
+
+    def _bring(self, value: Value) -> Operand:
+        """The value in this piece: its own, the block's, from its cell, or computed again."""
+        fission = self._fission
+        if value in self._own or value in fission._uniform or value in self._values:
+            return self._values.get(value, value)
+        if value in fission._cells:
+            address = self._own_cell(fission._cells[value], value.type)
+            result = fission._fresh(value.type, value.hint)
+            self._head.append(Load(result, address))
+            self._values[value] = result
+            return result
+        operation = fission._lines.get(value)
+        if operation is None or isinstance(operation, Alloc):
+            self._private(value)
+            return value
+        brought = {each: self._bring(each) for each in _values(operands(operation))}
+        inner = {one: other for one, other in brought.items() if one != other}
+        (copy,) = substituted(Block((operation,)), inner).operations
+        result = fission._fresh(value.type, value.hint)
+        assert isinstance(copy, Compute | Load)
+        self._head.append(replace(copy, result=result))
+        self._values[value] = result
+        return result
+
+    def _private(self, value: Value) -> None:
+        """Memory of the thread that only this piece uses is allocated in it."""
+        operation = self._fission._lines.get(value)
+        if (
+            isinstance(operation, Alloc)
+            and operation.space is Space.PRIVATE
+            and value not in self._fission._expanded
+            and operation not in self._head
+        ):
+            self._head.insert(0, operation)
+
+    def _expanded(self, block: Block) -> Block:
+        """Points what used a thread's own memory to its part of the block's."""
+        moved: dict[Value, Operand] = {}
+        uses = used(block) | {each for line in self._head for each in _values(operands(line))}
+        for pointer, array in self._fission._expanded.items():
+            if pointer not in uses and pointer not in self._own:
+                continue
+            operation = self._fission._lines[pointer]
+            assert isinstance(operation, Alloc)
+            assert operation.size is not None
+            offset = self._fission._fresh(Scalar.I64)
+            base = self._fission._fresh(Scalar.PTR, pointer.hint)
+            size = Constant(operation.size, Scalar.I64)
+            thread = self._thread()
+            place = self._head.index(next(each for each in self._head if thread in results(each)))
+            self._head[place + 1 : place + 1] = [
+                Compute(offset, "mul", (thread, size)),
+                Compute(base, "ptradd", (array, offset)),
+            ]
+            moved[pointer] = base
+        if not moved:
+            return block
+        self._head = list(substituted(Block(tuple(self._head)), moved).operations)
+        lines = tuple(
+            each
+            for each in block.operations
+            if not (isinstance(each, Alloc) and each.result in moved)
+        )
+        return substituted(Block(lines, block.yields), moved)
+
+
+def _numbers(function: Function) -> Iterable[int]:
+    yield from (each.value.number for each in function.parameters)
+    yield from (each.value.number for each in function.symbols)
+    for operation in walk(function.body):
+        for value in results(operation):
+            yield value.number
+        if isinstance(operation, For):
+            yield operation.counter.number
+        if isinstance(operation, For | While):
+            for value in operation.carried:
+                yield value.number
+
+
+def _own(operations: Sequence[Operation]) -> set[Value]:
+    """What operations define on their own level."""
+    return {value for operation in operations for value in results(operation)}
+
+
+def _values(operands: Iterable[Operand]) -> list[Value]:
+    return [each for each in operands if isinstance(each, Value)]
+
+
+def _mentioned(block: Block) -> set[Value]:
+    """All values that a block or what is in it uses, where they are defined left aside."""
+    found = set(_values(block.yields))
+    for operation in block.operations:
+        found.update(_values(operands(operation)))
+        for region in regions(operation):
+            found |= _mentioned(region)
+    return found
+
+
+def _place(operations: Sequence[Operation]) -> Location:
+    for operation in operations:
+        at: Location = getattr(operation, "at", NOWHERE)
+        if at.line:
+            return at
+    return NOWHERE

@@ -1,0 +1,109 @@
+"""Where each piece of a program runs: clusters and patterns, mappings by search, and plans that
+run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazily
+
+if TYPE_CHECKING:
+    from .clusterfiles import read_cluster, write_cluster
+    from .clusters import (
+        CacheGroup,
+        CacheLevel,
+        Cluster,
+        ComputeDevice,
+        Distance,
+        Location,
+        Node,
+        ProcessorKind,
+    )
+    from .costs import CostModel, FaithfulModel
+    from .detection import detect_cluster
+    from .errors import ClusterError, MappingError, PatternError, PlanError
+    from .levels import Level, flatten
+    from .mapped_program import MappedProgram, map_program
+    from .patterns import Access, Array, Call, Kind, Nested, Pattern, PatternProgram, read_program
+    from .placement import place
+    from .plans import PlacementPlan, read_plan
+    from .splits import SplitSizes
+    from .teams import Team
+
+__all__ = [
+    "Access",
+    "Array",
+    "CacheGroup",
+    "CacheLevel",
+    "Call",
+    "Cluster",
+    "ClusterError",
+    "ComputeDevice",
+    "CostModel",
+    "Distance",
+    "FaithfulModel",
+    "Kind",
+    "Level",
+    "Location",
+    "MappedProgram",
+    "MappingError",
+    "Nested",
+    "Node",
+    "Pattern",
+    "PatternError",
+    "PatternProgram",
+    "PlacementPlan",
+    "PlanError",
+    "ProcessorKind",
+    "SplitSizes",
+    "Team",
+    "detect_cluster",
+    "flatten",
+    "map_program",
+    "place",
+    "read_cluster",
+    "read_plan",
+    "read_program",
+    "write_cluster",
+]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "read_cluster": ".clusterfiles",
+        "write_cluster": ".clusterfiles",
+        "CacheLevel": ".clusters",
+        "CacheGroup": ".clusters",
+        "Cluster": ".clusters",
+        "ComputeDevice": ".clusters",
+        "ProcessorKind": ".clusters",
+        "Distance": ".clusters",
+        "Location": ".clusters",
+        "Node": ".clusters",
+        "detect_cluster": ".detection",
+        "CostModel": ".costs",
+        "FaithfulModel": ".costs",
+        "ClusterError": ".errors",
+        "MappingError": ".errors",
+        "PatternError": ".errors",
+        "PlanError": ".errors",
+        "Level": ".levels",
+        "flatten": ".levels",
+        "MappedProgram": ".mapped_program",
+        "map_program": ".mapped_program",
+        "Access": ".patterns",
+        "Array": ".patterns",
+        "Call": ".patterns",
+        "Kind": ".patterns",
+        "Nested": ".patterns",
+        "Pattern": ".patterns",
+        "PatternProgram": ".patterns",
+        "read_program": ".patterns",
+        "place": ".placement",
+        "PlacementPlan": ".plans",
+        "read_plan": ".plans",
+        "SplitSizes": ".splits",
+        "Team": ".teams",
+    },
+)

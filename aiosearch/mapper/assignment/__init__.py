@@ -1,0 +1,1 @@
+"""Who runs what in a step: an integer program, and several ways to solve it."""

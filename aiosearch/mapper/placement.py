@@ -1,0 +1,199 @@
+"""From a JAX function to a plan that runs: traced, cut into rows, scheduled by measuring, verified.
+
+The whole way for one machine with a CPU. The function is traced once; demands for rows are pulled
+back through its equations (`rows.demands`); schedules, which are teams and block sizes, are
+measured and raced against `jax.jit` (`rows.schedule_race`); the winner is compared with the
+original (`rows.evidence`). Where nothing is faster, or anything differs, the plan is the original,
+and says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import jax
+from anyio import to_thread
+
+from ..arguments import is_positive, is_whole, require
+from .clusterfiles import read_cluster
+from .clusters import Cluster, ProcessorKind
+from .errors import PlanError
+from .measured_cluster import this_machine
+from .plans import TRANSCENDENTAL, PlacementPlan, describe_plan, predict_teams
+from .rows.blocked import RowBlocks, RowRunner, memory_of
+from .rows.choice import choose_rows
+from .rows.demands import Pulled
+from .rows.equations import Flat, trace
+from .rows.evidence import compare
+from .rows.schedule_race import LEAST_GAIN, Choice, choose_schedule
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+LEAST_SHARE = 0.5
+"""How much of a program must be computed by rows for that to be tried."""
+
+
+async def place(
+    function: Callable[P, R],
+    /,
+    *args: Any,
+    cluster: Cluster | str | Path = "auto",
+    teams: int | None = None,
+    memory: int | None = None,
+    seconds: float = 30.0,
+    seed: int = 0,
+    **kwargs: Any,
+) -> PlacementPlan[P, R]:
+    """Finds how a function runs fastest on this machine's cores, and gives it as a plan.
+
+    - `cluster`: this machine's description, a file of it, or `auto` for what was measured or is
+      detected.
+    - `teams`: how many teams may share the rows; by default as many as there are cores.
+    - `memory`: bytes that a plan may need beside its arguments and results.
+    - `seconds`: for how long schedules are measured.
+
+    The plan is called as the function is, and gives what it gives: it is the original where no
+    schedule is verified and measured faster. Raises PlanError where the function cannot be traced,
+    takes keyword arguments, or no plan fits the memory.
+    """
+    require(
+        {
+            "teams": ("a whole number above 0", lambda n: n is None or (is_whole(n) and n > 0)),
+            "memory": ("a number of bytes above 0", lambda n: n is None or (is_whole(n) and n > 0)),
+            "seconds": ("a number above 0", is_positive),
+            "seed": ("a whole number", is_whole),
+        },
+        teams=teams,
+        memory=memory,
+        seconds=seconds,
+        seed=seed,
+    )
+    if kwargs:
+        raise PlanError(
+            f"place takes positional arguments of the function only, not {', '.join(kwargs)}; bind "
+            "them with functools.partial"
+        )
+    machine = find_cluster(cluster)
+    # Traced here, under this thread's settings of jax; what is measured does not hold up the loop.
+    try:
+        flat, out = trace(function, args)
+    except (TypeError, jax.errors.JAXTypeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise PlanError(f"the function cannot be traced with these arguments: {reason}") from error
+    leaves, tree = jax.tree_util.tree_flatten(args)
+    cores = sum(
+        group.cores
+        for device in machine.nodes[0].devices
+        if device.kind is ProcessorKind.CPU
+        for group in device.groups
+    )
+    placer = _Placer(function, leaves, (tree, out), machine, memory, seed)
+    return await to_thread.run_sync(lambda: placer.place(flat, teams or cores, seconds))
+
+
+def find_cluster(cluster: Cluster | str | Path) -> Cluster:
+    """A description as it is, from its file, or of this machine where it is `auto`."""
+    if isinstance(cluster, Cluster):
+        return cluster
+    return this_machine() if cluster == "auto" else read_cluster(cluster)
+
+
+class _Placer:
+    """What is fixed while a function is placed."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        leaves: list[Any],
+        trees: tuple[Any, Any],
+        cluster: Cluster,
+        memory: int | None,
+        seed: int,
+    ) -> None:
+        self.function = function
+        self.leaves = [jax.numpy.asarray(leaf) for leaf in leaves]
+        self.trees = trees
+        self.cluster = cluster
+        self.memory = memory
+        self.seed = seed
+        self._compiled = jax.jit(self._flat)
+
+    def _flat(self, *values: Any) -> list[Any]:
+        result = self.function(*jax.tree_util.tree_unflatten(self.trees[0], values))
+        return jax.tree_util.tree_leaves(result)
+
+    def original(self, values: Any) -> list[Any]:
+        return list(self._compiled(*values))
+
+    def place(self, flat: Flat, teams: int, seconds: float) -> PlacementPlan[Any, Any]:
+        pulled = choose_rows(flat)
+        if pulled is None or pulled.share < LEAST_SHARE:
+            return self._as_it_is(pulled, "its rows depend on each other")
+        if any(leaf.devices() != {jax.devices("cpu")[0]} for leaf in self.leaves):
+            return self._as_it_is(pulled, "its arguments are not on the first CPU device")
+        blocks = RowBlocks(pulled)
+        # An original that does not fit is no alternative, however fast it is.
+        needed = self._needed()
+        least_gain = LEAST_GAIN if self.memory is None or needed <= self.memory else 0.0
+        choice = choose_schedule(
+            self.original,
+            blocks,
+            self.leaves,
+            teams=teams,
+            seconds=seconds,
+            fits=self._fits,
+            least_gain=least_gain,
+        )
+        if choice.winner is None:
+            fitting = any(math.isfinite(lap.seconds) for lap in choice.tried)
+            reason = "was faster than jax.jit" if fitting else "fits the memory"
+            return self._as_it_is(pulled, f"no schedule {reason}", choice)
+        evidence = compare(
+            self.original, RowRunner(blocks, choice.winner), self.leaves, seed=self.seed
+        )
+        if not evidence.holds:
+            return self._as_it_is(pulled, f"the fastest schedule is {evidence}", choice)
+        operations, size = self._work()
+        team_list = predict_teams(self.cluster, choice.winner, blocks.rows, operations, size)
+        description = describe_plan(
+            self.function, self.leaves, pulled, choice.winner, choice=choice, evidence=evidence,
+            teams=team_list,
+        )  # fmt: skip
+        plan: PlacementPlan[Any, Any] = PlacementPlan(
+            self.function, description, blocks, self.trees, choice
+        )
+        return plan.measure(*jax.tree_util.tree_unflatten(self.trees[0], self.leaves))
+
+    def _needed(self) -> int:
+        """Bytes that the original needs beside its arguments and results."""
+        return memory_of(self._compiled.lower(*self.leaves).compile()).temporary
+
+    def _fits(self, runner: RowRunner) -> bool:
+        return self.memory is None or runner.temporary_bytes(self.leaves) <= self.memory
+
+    def _as_it_is(
+        self, pulled: Pulled | None, reason: str, choice: Choice | None = None
+    ) -> PlacementPlan[Any, Any]:
+        if self.memory is not None and (needed := self._needed()) > self.memory:
+            raise PlanError(
+                f"no plan fits {self.memory:,} bytes: {reason}, and the original needs "
+                f"{needed:,}; allow more memory"
+            )
+        description = describe_plan(
+            self.function, self.leaves, pulled, None, choice=choice, reason=reason
+        )
+        blocks = RowBlocks(pulled) if pulled else None
+        return PlacementPlan(self.function, description, blocks, self.trees, choice)
+
+    def _work(self) -> tuple[float, float]:
+        """Operations of the program, and bytes of its arguments and results, as XLA counts them."""
+        compiled = self._compiled.lower(*self.leaves).compile()
+        analysis = compiled.cost_analysis() or {}
+        operations = analysis.get("flops", 0.0)
+        operations += TRANSCENDENTAL * analysis.get("transcendentals", 0.0)
+        memory = memory_of(compiled)
+        return float(operations), float(memory.arguments + memory.results)

@@ -1,0 +1,137 @@
+"""A JAX function as a flat list of equations: calls are inlined, loops and branches stay.
+
+`jit`, `custom_jvp`, `remat` and their like only group equations; what rows depend on is the same
+without them. Derivatives that a user defined are lost on the way, so a blocked program is
+differentiated through the original function (`blocked`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.extend import core
+
+from ..errors import PlanError
+
+INLINED = {
+    "pjit": "jaxpr",
+    "jit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vjp_call_jaxpr": "fun_jaxpr",
+    "remat2": "jaxpr",
+    "checkpoint": "jaxpr",
+    "custom_lin": "jaxpr",
+}
+"""Primitives that only call, and the parameter that holds what they call."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of the flat program; each is defined once."""
+
+    number: int
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+@dataclass(frozen=True)
+class Known:
+    """A literal or constant, which is there before the program runs."""
+
+    array: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(getattr(self.array, "shape", ()))
+
+
+Atom = Value | Known
+
+
+@dataclass(frozen=True)
+class Equation:
+    """What one primitive computes."""
+
+    primitive: Any
+    params: dict[str, Any]
+    inputs: tuple[Atom, ...]
+    outputs: tuple[Value, ...]
+
+    @property
+    def name(self) -> str:
+        return str(self.primitive.name)
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Inputs, equations in an order in which they can run, and outputs."""
+
+    inputs: tuple[Value, ...]
+    equations: tuple[Equation, ...]
+    outputs: tuple[Atom, ...]
+
+    def definitions(self) -> dict[int, tuple[Equation, int]]:
+        """By value: the equation that defines it, and as which of its outputs."""
+        return {
+            value.number: (equation, position)
+            for equation in self.equations
+            for position, value in enumerate(equation.outputs)
+        }
+
+
+class _Flattener:
+    def __init__(self) -> None:
+        self.equations: list[Equation] = []
+        self._values = 0
+
+    def value(self, aval: Any) -> Value:
+        self._values += 1
+        return Value(self._values, tuple(aval.shape), aval.dtype)
+
+    def flatten(self, closed: Any, inputs: Sequence[Atom]) -> list[Atom]:
+        jaxpr = closed.jaxpr
+        environment: dict[Any, Atom] = dict(zip(jaxpr.invars, inputs, strict=True))
+        environment.update(
+            {var: Known(const) for var, const in zip(jaxpr.constvars, closed.consts, strict=True)}
+        )
+
+        def read(atom: Any) -> Atom:
+            return Known(atom.val) if isinstance(atom, core.Literal) else environment[atom]
+
+        for eqn in jaxpr.eqns:
+            operands = [read(atom) for atom in eqn.invars]
+            if eqn.effects:
+                raise PlanError(f"{eqn.primitive.name} has side effects, so it cannot be blocked")
+            inner = eqn.params.get(INLINED.get(eqn.primitive.name, ""))
+            if inner is not None:
+                results = self.flatten(_closed(inner), operands)
+            else:
+                values = tuple(self.value(var.aval) for var in eqn.outvars)
+                self.equations.append(Equation(eqn.primitive, eqn.params, tuple(operands), values))
+                results = list(values)
+            environment.update(zip(eqn.outvars, results, strict=True))
+        return [read(atom) for atom in jaxpr.outvars]
+
+
+def _closed(jaxpr: Any) -> Any:
+    return jaxpr if hasattr(jaxpr, "consts") else core.ClosedJaxpr(jaxpr, ())
+
+
+def flatten_jaxpr(closed: Any) -> Flat:
+    """Inlines the calls in a closed jaxpr."""
+    flattener = _Flattener()
+    inputs = tuple(flattener.value(var.aval) for var in closed.jaxpr.invars)
+    outputs = flattener.flatten(closed, inputs)
+    return Flat(inputs, tuple(flattener.equations), tuple(outputs))
+
+
+def trace(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Flat, Any]:
+    """The flat program of a function of these arguments, and the tree of what it gives."""
+    closed, shape = jax.make_jaxpr(function, return_shape=True)(*args)
+    return flatten_jaxpr(closed), jax.tree_util.tree_structure(shape)

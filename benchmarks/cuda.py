@@ -1,0 +1,257 @@
+"""CUDA kernels on this processor: their times, what the decisions of the lowering are worth, and
+whether generated programs and seeded faults come out as they should.
+
+    python benchmarks/cuda.py [--quick] [--programs 1000] [--rodinia PATH]
+
+Times are CPU times, the best of several rounds that all arms take in turns. `--rodinia` is a folder
+of other people's kernels, of which nothing is here: how many of them are translated is counted, and
+each that is not is named with the reason. Needs the extra `cuda`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lib.figures import figure, versions
+
+from aiosearch import cuda
+from aiosearch.cuda.checking import check, read
+from aiosearch.cuda.compiled.lowering import Choices
+from aiosearch.cuda.passes.cutting import Policy
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
+from barrierprograms import program  # shared with the tests
+
+KERNELS = Path(__file__).parent / "kernels.cu"
+ROUNDS = 7
+TARGETS = {"compute": 10.0, "matmul": 34.4, "total": 10.0}
+"""CPU milliseconds at full size."""
+ABLATIONS = {
+    "every value stored across barriers": Choices(policy=Policy.STORE),
+    "no barrier taken out": Choices(eliminates=False),
+    "one row of threads at a time": Choices(rows=1),
+    "vectors of four": Choices(lanes=4),
+}
+Case = tuple[tuple[Any, ...], list[Any], Callable[[list[Any]], bool]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a sanity size")
+    parser.add_argument("--programs", type=int, default=1000, help="generated ones")
+    parser.add_argument("--rodinia", type=Path, metavar="PATH", help="a folder of .cu files")
+    arguments = parser.parse_args()
+    _kernels(arguments.quick)
+    _starts()
+    _faults()
+    _generated(20 if arguments.quick else arguments.programs)
+    if arguments.rodinia is None:
+        sys.stderr.write("--rodinia PATH is not given: none of its kernels is translated\n")
+    else:
+        _translated("rodinia", arguments.rodinia)
+
+
+def _cases(quick: bool) -> dict[str, Case]:
+    """For each kernel its shape, its arguments, and whether these are right afterwards."""
+    draw = np.random.default_rng(0)
+    side, many = (128, 1 << 16) if quick else (1024, 16 << 20)
+    half = many // 2
+    x, a, b = (draw.random(size, np.float32) for size in (many, side * side, side * side))
+    a, b = a.reshape(side, side), b.reshape(side, side)
+    bytes_drawn = draw.integers(0, 256, many).astype(np.uint8)
+    tiles = side // 32
+    inner = -(-side // 12)
+
+    def heated(args: list[Any]) -> bool:
+        grid = np.zeros((side + 4, side + 4), np.float64)
+        grid[2:-2, 2:-2] = a
+        for _ in range(2):
+            after = grid.copy()
+            around = grid[:-2, 1:-1] + grid[2:, 1:-1] + grid[1:-1, :-2] + grid[1:-1, 2:]
+            after[1:-1, 1:-1] += 0.1 * (around - 4 * grid[1:-1, 1:-1])
+            outside = np.ones_like(after, bool)
+            outside[2:-2, 2:-2] = False
+            after[outside] = 0
+            grid = after
+        return bool(np.allclose(args[1], grid[2:-2, 2:-2], atol=1e-4))
+
+    return {
+        "compute": (
+            (half // 256, 256),
+            [x[:half], np.zeros(half, np.float32), half],
+            lambda args: bool(np.isfinite(args[1]).all() and args[1].any()),
+        ),
+        "matmul": (
+            ((tiles, tiles), (32, 32)),
+            [np.zeros((side, side), np.float32), a, b, side],
+            lambda args: bool(np.allclose(args[0], a @ b, rtol=1e-3)),
+        ),
+        "total": (
+            (many // 256, 256),
+            [x, np.zeros(many // 256, np.float32)],
+            lambda args: bool(np.allclose(args[1], x.reshape(-1, 256).sum(1), rtol=1e-4)),
+        ),
+        "heat": (
+            ((inner, inner), (16, 16)),
+            [a, np.zeros((side, side), np.float32), side, 2, 0.1],
+            heated,
+        ),
+        "histogram": (
+            (64, 256),
+            [bytes_drawn, np.zeros(256, np.int32), many],
+            lambda args: bool((args[1] % 1 == 0).all() and args[1].sum() % many == 0),
+        ),
+        "warps": (
+            (many // 256, 256),
+            [x, np.zeros(many // 32, np.float32)],
+            lambda args: bool(np.allclose(args[1], x.reshape(-1, 32).sum(1), rtol=1e-4)),
+        ),
+    }
+
+
+def _kernels(quick: bool) -> None:
+    """Each kernel, beside itself with one decision taken otherwise."""
+    compared = versions("llvmlite", "libclang")
+    arms = {"": Choices(), **ABLATIONS}
+    modules = {name: cuda.load(KERNELS, choices=choices) for name, choices in arms.items()}
+    for kernel, (shape, arguments, right) in _cases(quick).items():
+        launches = {name: module[kernel][shape] for name, module in modules.items()}
+        for name, launch in launches.items():
+            launch(*arguments)
+            if not right(arguments):
+                raise SystemExit(f"{kernel} is wrong {name and f'with {name}'}")
+        best = dict.fromkeys(launches, np.inf)
+        for _ in range(2 if quick else ROUNDS):
+            for name, launch in launches.items():
+                start = time.process_time()
+                launch(*arguments)
+                best[name] = min(best[name], time.process_time() - start)
+        own = best.pop("")
+        target = None if quick else TARGETS.get(kernel)
+        figure(f"cuda: {kernel}", own * 1e3, "CPU ms", target=target, compared=compared)
+        for name, taken in best.items():
+            figure(f"cuda: {kernel}, {name}", taken / own, "times as long", compared=compared)
+
+
+def _starts() -> None:
+    """From text to the end of a first call, and again from code that was compiled before."""
+    factor = time.time_ns() % 10**9  # so that no run finds what another compiled
+    text = f"__global__ void times(float *a) {{ a[threadIdx.x] *= {factor}; }}\n"
+    array = np.ones(32, np.float32)
+    for name in ("cuda: first call of a small kernel", "cuda: the same text again"):
+        start = time.process_time()
+        cuda.load(text)["times"][1, 32](array)
+        figure(name, (time.process_time() - start) * 1e3, "CPU ms")
+
+
+FAULTY = {
+    "race": (
+        "s[t] = a[t]; b[g] = s[(t + {0}) % 64];",
+        "s[t / {0}] = a[t]; __syncthreads(); b[g] = s[t / {0}];",
+        "s[t] = a[t]; __syncthreads(); float x = s[(t + {0}) % 64]; s[t] = x;",
+        "b[t % {0}] = a[t];",
+        "s[t] = 0; if (t == {0}) atomicAdd(&s[t - 1], 1.0f);",
+        "for (int i = 0; i < 3; i++) {{ s[t] = i; __syncthreads(); b[g] += s[(t + {0}) % 64]; }}",
+    ),
+    "divergent-barrier": (
+        "if (t < {0}) __syncthreads();",
+        "for (int i = 0; i < t % {0}; i++) __syncthreads();",
+        "while (t > {0}) {{ t -= {0}; __syncthreads(); }}",
+        "switch (t % {0}) {{ case 1: __syncthreads(); }}",
+    ),
+    "out-of-bounds": (
+        "b[g + {0}] = a[t];",
+        "s[t] = a[g - {0}];",
+        "s[t + {0}] = 1;",
+        "int own[4]; own[t % 4 + {0}] = t; b[g] = own[0];",
+    ),
+    "uninitialized-read": (
+        "if (t != {0}) s[t] = 1; __syncthreads(); b[g] = s[t];",
+        "int own[80]; own[0] = t; b[g] = own[{0}];",
+    ),
+}
+"""Kernels with a fault each, which a number from 2 up makes others of."""
+NUMBERS = range(2, 15)
+
+
+def _faults() -> None:
+    """Seeded faults, of which each has to be found in its line; and the same without them."""
+    found = seeded = false = 0
+    head = "__global__ void k(float *a, float *b) {\n  __shared__ float s[64];\n"
+    head += "  int t = threadIdx.x, g = blockIdx.x * 64 + t;\n"
+    launch = read("k[2, 64](f32[128], zeros(f32[128]))")
+    for kind, bodies in FAULTY.items():
+        for body in bodies:
+            for number in NUMBERS:
+                text = f"{head}{body.format(number)}\n}}\n"
+                findings = check(cuda.load(text), launch)
+                seeded += 1
+                found += any(each.kind == kind and each.at.line == 4 for each in findings)
+    clean = "s[t] = a[t]; __syncthreads(); b[g] = s[(t + {0}) % 64];"
+    for number in NUMBERS:
+        false += len(check(cuda.load(f"{head}{clean.format(number)}\n}}\n"), launch))
+    figure("cuda: seeded faults found with their line", found / seeded, "of them", target=0.95,
+           seeded=seeded)  # fmt: skip
+    figure("cuda: false alarms in right kernels", false, "findings", target=0)
+
+
+def _generated(count: int) -> None:
+    """Random programs with barriers, compiled in two ways and interpreted, bit by bit the same."""
+    differences = 0
+    arms = (Choices(contract=False), Choices(contract=False, policy=Policy.STORE, eliminates=False))
+    for seed in range(count):
+        generated = program(seed)
+        shape = (generated.grid, generated.block)
+        results = []
+        for choices in (None, *arms):
+            draw = np.random.default_rng(seed)
+            array = draw.integers(0, 1000, generated.elements).astype(np.uint32)
+            numbers = draw.integers(0, 16, generated.elements).astype(np.float32)
+            module = cuda.load(generated.text, choices=choices or replace(arms[0]))
+            launch = module["generated"][shape]
+            (launch.interpret if choices is None else launch)(array, numbers, 7)
+            results.append((array, numbers))
+        same = all(
+            np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+            for result in results[1:]
+            for one, other in zip(results[0], result, strict=True)
+        )
+        differences += not same
+    figure("cuda: generated programs that differ from the interpreter", differences, "programs",
+           target=0, programs=count)  # fmt: skip
+
+
+def _translated(name: str, folder: Path) -> None:
+    """How many kernels of a folder are translated, and why others are not."""
+    done, refused = 0, []
+    for path in sorted(folder.rglob("*.cu")):
+        try:
+            module = cuda.load(path, include=_folders(path, folder))
+        except cuda.CudaError as error:
+            refused.append(f"{path}: {error}")
+            continue
+        for kernel in module.kernels:
+            try:
+                assert module[kernel].function.is_kernel
+                done += 1
+            except cuda.CudaError as error:
+                refused.append(f"{kernel}: {error}")
+    for line in refused:
+        sys.stderr.write(f"{line}\n")
+    figure(f"cuda: kernels of {name} translated", done, "kernels", refused=len(refused))
+
+
+def _folders(path: Path, root: Path) -> Sequence[Path]:
+    """The folders between a file and the root, where its headers may be."""
+    return [each for each in path.parents if each == root or root in each.parents]
+
+
+if __name__ == "__main__":
+    main()

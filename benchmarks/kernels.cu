@@ -1,0 +1,80 @@
+// Kernels of the kinds that people bring, written for this repository.
+
+#define TILE 32
+#define SIDE 16
+
+__global__ void compute(const float *x, float *y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) {
+    float v = x[i], s = 0.0f;
+    for (int k = 0; k < 32; k++) s = s * v + 0.5f;
+    y[i] = sqrtf(s * s + v);
+  }
+}
+
+__global__ void matmul(float *c, const float *a, const float *b, int n) {
+  __shared__ float left[TILE][TILE], right[TILE][TILE];
+  int x = threadIdx.x, y = threadIdx.y;
+  int row = blockIdx.y * TILE + y, column = blockIdx.x * TILE + x;
+  float sum = 0;
+  for (int tile = 0; tile < n; tile += TILE) {
+    left[y][x] = a[row * n + tile + x];
+    right[y][x] = b[(tile + y) * n + column];
+    __syncthreads();
+    for (int k = 0; k < TILE; ++k) sum += left[y][k] * right[k][x];
+    __syncthreads();
+  }
+  c[row * n + column] = sum;
+}
+
+__global__ void total(const float *in, float *out) {
+  __shared__ float s[256];
+  int t = threadIdx.x;
+  s[t] = in[blockIdx.x * 256 + t];
+  __syncthreads();
+  for (int k = 128; k > 0; k >>= 1) {
+    if (t < k) s[t] += s[t + k];
+    __syncthreads();
+  }
+  if (t == 0) out[blockIdx.x] = s[0];
+}
+
+// Five points of a grid, several steps on a tile before anything is written.
+__global__ void heat(const float *in, float *out, int n, int steps, float rate) {
+  __shared__ float now[SIDE][SIDE], next[SIDE][SIDE];
+  int x = threadIdx.x, y = threadIdx.y, inner = SIDE - 2 * steps;
+  int column = blockIdx.x * inner + x - steps, row = blockIdx.y * inner + y - steps;
+  bool inside = row >= 0 && row < n && column >= 0 && column < n;
+  now[y][x] = inside ? in[row * n + column] : 0.0f;
+  __syncthreads();
+  bool computed = false;
+  for (int i = 0; i < steps; i++) {
+    computed = false;
+    if (x > i && x < SIDE - 1 - i && y > i && y < SIDE - 1 - i && inside) {
+      computed = true;
+      next[y][x] = now[y][x] + rate * (now[y - 1][x] + now[y + 1][x] + now[y][x - 1] + now[y][x + 1] - 4.0f * now[y][x]);
+    }
+    __syncthreads();
+    if (i == steps - 1) break;
+    if (computed) now[y][x] = next[y][x];
+    __syncthreads();
+  }
+  if (computed) out[row * n + column] = next[y][x];
+}
+
+__global__ void histogram(const unsigned char *in, int *out, int n) {
+  __shared__ int s[256];
+  for (int i = threadIdx.x; i < 256; i += blockDim.x) s[i] = 0;
+  __syncthreads();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    atomicAdd(&s[in[i]], 1);
+  __syncthreads();
+  for (int i = threadIdx.x; i < 256; i += blockDim.x) atomicAdd(&out[i], s[i]);
+}
+
+__global__ void warps(const float *in, float *out) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float v = in[i];
+  for (int k = 16; k > 0; k >>= 1) v += __shfl_down_sync(0xffffffffu, v, k);
+  if (threadIdx.x % 32 == 0) out[i / 32] = v;
+}

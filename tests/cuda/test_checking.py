@@ -1,0 +1,114 @@
+"""Faults of kernels are named with their lines, and right kernels are clean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aiosearch.cli import main
+from aiosearch.cuda.checking import check, read
+from aiosearch.cuda.errors import LaunchError
+from aiosearch.cuda.interpreter.findings import Kind
+from aiosearch.cuda.modules import load
+
+HEAD = """__global__ void k(float *a, float *b, int n) {
+  __shared__ float s[64];
+  int t = threadIdx.x;
+"""
+LAUNCH = "k[2, 64](f32[128], zeros(f32[128]), 64)"
+
+FAULTS = {
+    "a read of what a neighbour writes": ("s[t] = a[t];\nb[t] = s[63 - t];", Kind.RACE, 5),
+    "a write of what a neighbour reads": (
+        "s[t] = a[t]; __syncthreads();\nfloat x = s[63 - t];\ns[t] = x;",
+        Kind.RACE,
+        6,
+    ),
+    "two writes to one place": ("s[t / 2] = a[t];", Kind.RACE, 4),
+    "a write and an atomic": ("s[t] = 0;\natomicAdd(&s[0], 1.0f);", Kind.RACE, 5),
+    "two blocks in one place": ("b[t] = a[t];", Kind.RACE, 4),
+    "a loop without its second barrier": (
+        "s[t] = a[t];\nfor (int i = 0; i < 3; i++) {\n__syncthreads();\ns[t] += s[63 - t];\n}",
+        Kind.RACE,
+        7,
+    ),
+    "a barrier that half of the threads reach": (
+        "if (t < 32)\n__syncthreads();",
+        Kind.DIVERGENT_BARRIER,
+        5,
+    ),
+    "a loop of different counts around a barrier": (
+        "for (int i = 0; i < t; i++)\n__syncthreads();",
+        Kind.DIVERGENT_BARRIER,
+        5,
+    ),
+    "a write behind the end": ("b[blockIdx.x * 64 + t + 1] = a[t];", Kind.OUT_OF_BOUNDS, 4),
+    "a read before the beginning": ("s[t] = a[t - 1];", Kind.OUT_OF_BOUNDS, 4),
+    "shared memory behind its end": ("s[t + 1] = 1;", Kind.OUT_OF_BOUNDS, 4),
+    "shared memory that nobody wrote": ("if (t) s[t] = 1;\nfloat x = s[t];", Kind.UNINITIALIZED, 5),
+    "own memory that nobody wrote": (
+        "float m[4];\nm[0] = 1;\ns[t] = m[t & 3];",
+        Kind.UNINITIALIZED,
+        6,
+    ),
+    "a number between two places": ("s[t] = *(int *)((char *)a + 2);", Kind.MISALIGNED, 4),
+    "a shuffle from a thread that is absent": (
+        "if (t < 16)\ns[t] = __shfl_down_sync(0xffff, 1.0f, 8);",
+        Kind.WARP,
+        5,
+    ),
+    "an assertion": ("assert(n < 3);", Kind.ASSERTION, 4),
+}
+
+
+@pytest.mark.parametrize(("body", "kind", "line"), FAULTS.values(), ids=FAULTS.keys())
+def test_a_fault_is_found_at_its_line(body: str, kind: Kind, line: int) -> None:
+    findings = check(load(f"{HEAD}{body}\n}}\n"), read(LAUNCH))
+    assert (kind, line) in {(each.kind, each.at.line) for each in findings}
+
+
+CLEAN = {
+    "own places": "b[blockIdx.x * 64 + t] = a[t];",
+    "a barrier between": "s[t] = a[t]; __syncthreads(); b[blockIdx.x * 64 + t] = s[63 - t];",
+    "atomics only": "if (!t) s[0] = 0; __syncthreads(); atomicAdd(&s[0], a[t]);",
+    "a uniform condition": "if (n > 3) { s[t] = 1; __syncthreads(); a[0]; s[63 - t] += 1; }",
+    "a return before a barrier": (
+        "if (t > 40) return; s[t] = 1; __syncthreads(); float x = s[40 - t];"
+    ),
+    "two barriers in a loop": (
+        "s[t] = a[t]; for (int i = 0; i < 3; i++) { __syncthreads(); float x = s[63 - t];"
+        " __syncthreads(); s[t] = x; }"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", CLEAN.values(), ids=CLEAN.keys())
+def test_a_right_kernel_is_clean(body: str) -> None:
+    assert check(load(f"{HEAD}{body}\n}}\n"), read(LAUNCH)) == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["k", "k[1, 2]", "k[1, 2](f32)", "k[1, 2](q8[4])", "k[a, b](1)", "k[1, 2](same(3))"]
+)
+def test_a_launch_that_cannot_be_read_is_refused_in_a_sentence(text: str) -> None:
+    module = load("__global__ void k(float *a) { a[0] = 1; }\n")
+    with pytest.raises(LaunchError):
+        check(module, read(text))
+
+
+def test_the_command_ends_with_0_where_nothing_is_wrong_1_where_something_is_and_2_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kernels.cu"
+    file.write_text(
+        "__global__ void fine(int *a) { a[threadIdx.x] = 1; }\n"
+        "__global__ void racy(int *a) { a[0] = threadIdx.x; }\n"
+        "__global__ void odd(int *a) { goto end; end: a[0] = 1; }\n"
+    )
+    assert main(["cuda", "check", str(file), "--launch", "fine[1, 32](i32[32])"]) == 0
+    assert main(["cuda", "check", str(file), "--launch", "racy[1, 32](i32[32])", "--json"]) == 1
+    assert f'"file":"{file}","line":2' in capsys.readouterr().out
+    assert main(["cuda", "check", str(file), "--launch", "odd[1, 32](i32[32])"]) == 2
+    assert f"{file}:3: a goto stmt is not supported" in capsys.readouterr().out
+    assert main(["cuda", "check", str(file)]) == 2

@@ -1,0 +1,269 @@
+"""Kernels after fission, on vectors and cores, compute what the interpreter says they do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from barrierprograms import program
+
+from aiosearch import cuda
+from aiosearch.cuda.compiled.lowering import Choices
+from aiosearch.cuda.passes.cutting import Policy
+
+EXACT = Choices(contract=False)
+
+
+def _both(text: str, kernel: str, shape: Any, *arguments: Any, choices: Choices = EXACT) -> None:
+    """Runs a kernel both ways, and compares every array that it was given."""
+    module = cuda.load(f"\n{text}", choices=choices)
+    ours = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
+    theirs = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
+    module[kernel][shape](*ours)
+    assert module[kernel][shape].check(*theirs) == ()
+    changed = False
+    for one, other, before in zip(ours, theirs, arguments, strict=True):
+        if isinstance(one, np.ndarray):
+            np.testing.assert_array_equal(one, other)
+            changed |= not np.array_equal(one, before)
+    assert changed, "the kernel wrote nothing"
+
+
+def _floats(count: int) -> Any:
+    return np.random.default_rng(count).integers(-8, 8, count).astype(np.float32)
+
+
+REDUCTION = """
+__global__ void total(const float *in, float *out) {
+  extern __shared__ float s[];
+  unsigned t = threadIdx.x;
+  s[t] = in[blockIdx.x * blockDim.x + t];
+  __syncthreads();
+  for (unsigned k = blockDim.x / 2; k > 0; k >>= 1) {
+    if (t < k) s[t] += s[t + k];
+    __syncthreads();
+  }
+  if (t == 0) out[blockIdx.x] = s[0];
+}"""
+
+
+@pytest.mark.parametrize("threads", [32, 64, 256])
+def test_a_halving_reduction_in_dynamic_shared_memory_gives_the_sum_of_each_block(
+    threads: int,
+) -> None:
+    data, out = _floats(4 * threads), np.zeros(4, np.float32)
+    cuda.load(f"{REDUCTION}\n").total[4, threads, 4 * threads](data, out)
+    np.testing.assert_array_equal(out, data.reshape(4, -1).sum(1))
+    _both(REDUCTION, "total", (4, threads, 4 * threads), data, np.zeros(4, np.float32))
+
+
+def test_a_store_behind_a_condition_reaches_all_threads_after_the_barrier() -> None:
+    text = """
+    __global__ void spread(float *a) {
+      __shared__ float s;
+      if (threadIdx.x == 0) s = a[0];
+      __syncthreads();
+      a[threadIdx.x] = s + threadIdx.x;
+    }"""
+    array = _floats(64) + 20
+    expected = array[0] + np.arange(64, dtype=np.float32)
+    cuda.load(f"{text}\n").spread[1, 64](array)
+    np.testing.assert_array_equal(array, expected)
+
+
+def test_a_read_before_a_write_behind_a_barrier_sees_the_old_value() -> None:
+    text = """
+    __global__ void rotate(int *a) {
+      __shared__ int s[64];
+      int t = threadIdx.x;
+      s[t] = a[t];
+      __syncthreads();
+      int next = s[(t + 1) % 64];
+      __syncthreads();
+      s[t] = next;
+      __syncthreads();
+      a[t] = s[t];
+    }"""
+    array = np.arange(64, dtype=np.int32)
+    cuda.load(f"{text}\n").rotate[1, 64](array)
+    np.testing.assert_array_equal(array, np.roll(np.arange(64), -1))
+    _both(text, "rotate", (1, 64), np.arange(64, dtype=np.int32))
+
+
+def test_a_uniform_break_between_barriers_leaves_the_loop_in_all_threads() -> None:
+    text = """
+    __global__ void pyramid(float *a, int turns) {
+      __shared__ float s[64];
+      int t = threadIdx.x;
+      float mine = a[t];
+      bool computed;
+      for (int i = 0; i < turns; i++) {
+        computed = false;
+        s[t] = mine;
+        __syncthreads();
+        if (t > i && t < 63 - i) { computed = true; mine = s[t - 1] + s[t + 1]; }
+        __syncthreads();
+        if (i == turns - 1) break;
+        if (computed) s[t] = mine;
+        __syncthreads();
+      }
+      if (computed) a[t] = mine;
+    }"""
+    for turns in (1, 2, 5):
+        _both(text, "pyramid", (1, 64), _floats(64), turns)
+
+
+def test_a_while_loop_whose_condition_comes_from_shared_memory_ends_in_all_threads() -> None:
+    text = """
+    __global__ void settle(int *a, int *turns) {
+      __shared__ int going;
+      int t = threadIdx.x, count = 0;
+      if (t == 0) going = 1;
+      __syncthreads();
+      while (going) {
+        __syncthreads();
+        if (t == 0) going = 0;
+        __syncthreads();
+        if (a[t] > 1) { a[t] /= 2; atomicExch(&going, 1); }
+        count++;
+        __syncthreads();
+      }
+      if (t == 0) *turns = count;
+    }"""
+    array = np.random.default_rng(0).integers(1, 1000, 64).astype(np.int32)
+    _both(text, "settle", (1, 64), array, np.zeros(1, np.int32))
+
+
+def test_threads_that_return_early_are_not_waited_for() -> None:
+    text = """
+    __global__ void early(float *a, int n) {
+      __shared__ float s[64];
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      s[threadIdx.x] = 1;
+      __syncthreads();
+      if (i >= n) return;
+      s[threadIdx.x] = a[i];
+      __syncthreads();
+      for (int k = 0; k < 3; k++) {
+        float x = s[63 - threadIdx.x];
+        __syncthreads();
+        s[threadIdx.x] = x + k;
+        __syncthreads();
+      }
+      a[i] = s[threadIdx.x];
+    }"""
+    for size in (40, 63, 64, 100, 128):
+        _both(text, "early", (2, 64), _floats(128), size)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_loop_around_a_barrier_may_have_no_trip(count: int) -> None:
+    text = """
+    __global__ void turn(int *a, int n) {
+      __shared__ int s[48];
+      int t = threadIdx.x, x = a[t] + 1;
+      for (int i = 0; i < n; i++) {
+        s[t] = x;
+        __syncthreads();
+        x = s[(t + i) % 48];
+        __syncthreads();
+      }
+      a[t] = x;
+    }"""
+    _both(text, "turn", (1, 48), np.arange(48, dtype=np.int32), count)
+
+
+def test_values_that_change_places_in_a_loop_around_a_barrier_do_so_at_once() -> None:
+    text = """
+    __global__ void swap(int *a, int n) {
+      __shared__ int s[32];
+      int t = threadIdx.x, x = a[t], y = t + 100;
+      for (int i = 0; i < n; i++) {
+        s[t] = y;
+        __syncthreads();
+        int z = x; x = y; y = z + s[31 - t] % 3;
+        __syncthreads();
+      }
+      a[t] = x * 1000 + y;
+    }"""
+    _both(text, "swap", (1, 32), np.arange(32, dtype=np.int32), 5)
+
+
+def test_a_barrier_in_either_arm_of_a_uniform_branch_is_kept_apart() -> None:
+    text = """
+    __global__ void either(int *a, int n) {
+      __shared__ int s[32];
+      int t = threadIdx.x, x;
+      s[t] = a[t];
+      __syncthreads();
+      if (n > 2) { x = s[31 - t]; __syncthreads(); s[t] = x + 1; }
+      else { x = s[t ^ 1]; __syncthreads(); s[t] = x - 1; __syncthreads(); }
+      __syncthreads();
+      a[t] = s[(t + 7) & 31] + x;
+    }"""
+    for value in (1, 3):
+        _both(text, "either", (1, 32), np.arange(32, dtype=np.int32), value)
+
+
+def test_memory_of_a_thread_that_is_used_across_barriers_stays_its_own() -> None:
+    text = """
+    __global__ void local(int *a) {
+      __shared__ int s[32];
+      int t = threadIdx.x, own[4] = {t, t * 2, t * 3, t * 4};
+      for (int i = 0; i < 4; i++) {
+        s[t] = own[i];
+        __syncthreads();
+        own[(i + t) & 3] += s[31 - t];
+        __syncthreads();
+      }
+      a[t] = own[0] ^ own[1] ^ own[2] ^ own[3];
+    }"""
+    _both(text, "local", (1, 32), np.full(32, -1, np.int32))
+
+
+def test_blocks_whose_width_no_vector_divides_are_masked_at_their_end() -> None:
+    text = """
+    __global__ void flip(float *a) {
+      __shared__ float s[7][3];
+      s[threadIdx.x][threadIdx.y] = a[threadIdx.y * 7 + threadIdx.x];
+      __syncthreads();
+      a[threadIdx.y * 7 + threadIdx.x] = s[6 - threadIdx.x][2 - threadIdx.y] + 1;
+    }"""
+    _both(text, "flip", (1, (7, 3)), _floats(21))
+
+
+def test_threads_of_a_warp_exchange_values() -> None:
+    text = """
+    __global__ void warp(const int *in, int *out, unsigned *votes) {
+      int t = threadIdx.x, v = in[t];
+      for (int k = 16; k > 0; k /= 2) v += __shfl_down_sync(~0u, v, k);
+      int first = __shfl_sync(~0u, v, 0), up = __shfl_up_sync(~0u, in[t], 3, 8);
+      int swapped = __shfl_xor_sync(~0u, in[t], 5);
+      votes[t] = __ballot_sync(~0u, in[t] & 1);
+      out[t] = first * 3 + up * 5 + swapped * 7 + __any_sync(~0u, t == 40) + __all_sync(~0u, v);
+    }"""
+    data = np.random.default_rng(1).integers(0, 100, 96).astype(np.int32)
+    out, votes = np.zeros(96, np.int32), np.zeros(96, np.uint32)
+    _both(text, "warp", (1, 96), data, out, votes)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "choices",
+    [
+        EXACT,
+        Choices(contract=False, policy=Policy.STORE, eliminates=False),
+        Choices(contract=False, policy=Policy.RELOAD, lanes=4, rows=2),
+    ],
+    ids=["default", "store-all", "reload"],
+)
+def test_generated_programs_with_barriers_give_the_same_bits_both_ways(
+    seed: int, choices: Choices
+) -> None:
+    generated = program(seed)
+    draw = np.random.default_rng(seed)
+    array = draw.integers(0, 1000, generated.elements).astype(np.uint32)
+    numbers = draw.integers(0, 16, generated.elements).astype(np.float32)
+    shape = (generated.grid, generated.block)
+    _both(generated.text, "generated", shape, array, numbers, 7, choices=choices)

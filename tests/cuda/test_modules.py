@@ -1,0 +1,183 @@
+"""CUDA text as a module: kernels on arrays, host functions, templates, what is refused."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from aiosearch import cuda
+
+TEXT = """
+#include <cuda_runtime.h>
+__constant__ float weights[3];
+struct Pair { float a; int b; };
+__global__ void step(const float *in, float *out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i > 0 && i < n - 1)
+    out[i] = weights[0] * in[i - 1] + weights[1] * in[i] + weights[2] * in[i + 1];
+  else if (i < n) out[i] = in[i];
+}
+template <typename T, int K> __global__ void scale(T *a, T f) {
+  a[threadIdx.x] = a[threadIdx.x] * f + K;
+}
+__global__ void pairs(Pair *p, Pair more) {
+  Pair q = p[threadIdx.x];
+  q.a += more.a;
+  q.b -= more.b;
+  p[threadIdx.x] = q;
+}
+__global__ void checked(int n) { assert(n < 3); }
+int smooth(float *host, int n, int steps) {
+  float *a, *b, k[3] = {0.25f, 0.5f, 0.25f};
+  cudaMalloc(&a, n * sizeof(float));
+  cudaMalloc((void **)&b, n * sizeof(float));
+  cudaMemcpyToSymbol(weights, k, sizeof(k));
+  cudaMemcpy(a, host, n * sizeof(float), cudaMemcpyHostToDevice);
+  dim3 block(64), grid((n + 63) / 64);
+  for (int s = 0; s < steps; s++) {
+    step<<<grid, block>>>(a, b, n);
+    float *t = a; a = b; b = t;
+  }
+  scale<float, 2><<<1, 32>>>(a, 3.0f);
+  cudaMemcpy(host, a, n * sizeof(float), cudaMemcpyDeviceToHost);
+  cudaFree(a);
+  cudaFree(b);
+  return steps;
+}
+"""
+
+
+def test_a_host_function_loops_around_launches_and_swaps_pointers() -> None:
+    array = np.random.default_rng(0).standard_normal(200).astype(np.float32)
+    expected = array.copy()
+    for _ in range(5):
+        inner = 0.25 * expected[:-2] + 0.5 * expected[1:-1] + 0.25 * expected[2:]
+        expected = np.concatenate([expected[:1], inner, expected[-1:]])
+    expected[:32] = expected[:32] * 3 + 2
+    assert cuda.load(TEXT).smooth(array, 200, 5) == 5
+    np.testing.assert_allclose(array, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_template_is_launched_by_its_arguments() -> None:
+    array = np.arange(8, dtype=np.float64)
+    cuda.load(TEXT)["scale<double, 7>"][1, 8](array, 2.0)
+    np.testing.assert_array_equal(array, np.arange(8) * 2 + 7)
+
+
+def test_structs_are_elements_and_arguments() -> None:
+    array = np.array([(1.0, 2), (3.0, 4)], [("a", "f4"), ("b", "i4")])
+    cuda.load(TEXT).pairs[1, 2](array, (10.0, 1))
+    assert array.tolist() == [(11.0, 1), (13.0, 3)]
+
+
+def test_an_assertion_that_fails_raises_with_its_line() -> None:
+    module = cuda.load(TEXT)
+    module.checked[1, 32](2)
+    with pytest.raises(cuda.CudaError, match=r":20: an assertion fails"):
+        module.checked[1, 32](3)
+
+
+def test_several_threads_of_python_launch_at_once() -> None:
+    text = "__global__ void add(int *a, int n) { a[blockIdx.x * 32 + threadIdx.x] += n; }\n"
+    kernel = cuda.load(text).add
+    arrays = [np.zeros(32 * 64, np.int32) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda pair: kernel[64, 32](pair[1], pair[0]), enumerate(arrays)))
+    assert [set(each.tolist()) for each in arrays] == [{number} for number in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "arguments"),
+    [
+        ((1, 2000), (np.zeros(4, np.float32), 1.0)),
+        ((0, 32), (np.zeros(4, np.float32), 1.0)),
+        ((1, 32), (np.zeros(4, np.float64), 1.0)),
+        ((1, 32), (np.zeros((4, 4), np.float32)[:, 0], 1.0)),
+        ((1, 32), (np.zeros(4, np.float32),)),
+        ((1, 32), (1.0, 1.0)),
+        ((1, 32), (np.zeros(4, np.float32), "x")),
+    ],
+)
+def test_a_launch_that_no_gpu_takes_is_refused(
+    shape: object, arguments: tuple[object, ...]
+) -> None:
+    with pytest.raises(cuda.LaunchError):
+        cuda.load(TEXT)["scale<float, 1>"][shape](*arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("__global__ void k(int *a) {\n  goto end; end: a[0] = 1;\n}\n", ":2: a goto stmt"),
+        (
+            "__device__ int f(int n) { return n ? f(n - 1) : 0; }\n"
+            "__global__ void k(int *a) { a[0] = f(3); }\n",
+            ":1: the recursion of f",
+        ),
+        (
+            "struct B { int x : 3; };\n__global__ void k(B *b) {\n  b->x = 1;\n}\n",
+            "the bit field x",
+        ),
+        (
+            "__device__ int f(int);\n__global__ void k(int *a) {\n  a[0] = f(1);\n}\n",
+            ":3: a call of f",
+        ),
+    ],
+)
+def test_what_is_outside_is_named_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(cuda.UnsupportedConstruct, match=message):
+        cuda.load(text).k[1, 1]
+
+
+def test_text_that_is_no_cpp_is_refused_with_the_compilers_words() -> None:
+    with pytest.raises(cuda.SourceError, match="undeclared"):
+        cuda.load("__global__ void k() { x = 1; }\n").k[1, 1]
+
+
+def test_an_error_in_host_code_leaves_kernels_usable() -> None:
+    text = "void host() { unknown(); }\n__global__ void k(int *a) { a[threadIdx.x] = 1; }\n"
+    array = np.zeros(4, np.int32)
+    cuda.load(text).k[1, 4](array)
+    assert array.tolist() == [1, 1, 1, 1]
+
+
+def test_a_struct_with_an_error_is_not_laid_out() -> None:
+    text = "struct S { nothing x; int y; };\n__global__ void k(S *a) { a->y = 1; }\n"
+    with pytest.raises(cuda.SourceError):
+        cuda.load(text).k[1, 1]
+
+
+def test_importing_the_package_loads_neither_clang_nor_llvm() -> None:
+    import subprocess
+
+    code = (
+        "import sys, aiosearch.cuda;"
+        "print([m for m in ('clang', 'llvmlite', 'numpy', 'jax') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_tuning_leaves_the_arrays_alone_and_results_the_same() -> None:
+    text = """
+    __global__ void turn(float *a) {
+      __shared__ float s[8][16];
+      int x = threadIdx.x, y = threadIdx.y;
+      s[y][x] = a[y * 16 + x];
+      __syncthreads();
+      float sum = 0;
+      for (int k = 0; k < 8; k++) sum += s[k][x] * s[y][k];
+      a[y * 16 + x] = sum;
+    }"""
+    array = np.arange(128, dtype=np.float32)
+    expected = array.copy()
+    kernel = cuda.load(f"{text}\n").turn
+    kernel[1, (16, 8)].interpret(expected)
+    choices = kernel[1, (16, 8)].tune(array, rounds=2)
+    np.testing.assert_array_equal(array, np.arange(128))
+    assert kernel[1, (16, 8)].choices == choices
+    kernel[1, (16, 8)](array)
+    np.testing.assert_allclose(array, expected, rtol=1e-6)
