@@ -21,10 +21,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from aiosearch.measure.random_inputs import draw
 from lib.tuned_kernels import KERNELS
 
 from aiosearch.measure import ArrayType
+from aiosearch.measure.random_inputs import draw
 from aiosearch.tuner import Measurement, Tunable, TuningReport
 from aiosearch.tuner.kernels import Call, type_of
 from aiosearch.tuner.records import TuningRecord
