@@ -6,8 +6,8 @@ operators into the reduction or product that takes them, so that what costs is m
 what is stored, and arithmetic.
 
 Example: for x and y f32[1024, 1024], `estimate` gives 160 µs for `sum(x * y)`, of which the sum
-reads 4 MB of products at `_READ_US_PER_BYTE` (105 µs) and adds 2^20 elements (42 µs); it gives 10.2 ms for `x @
-y`, which counts 2^31 operations at `_PRODUCT_US_PER_OPERATION`.
+reads 4 MB of products at `_READ_US_PER_BYTE` (105 µs) and adds 2^20 elements (42 µs); it gives 10.2
+ms for `x @ y`, which counts 2^31 operations at `_PRODUCT_US_PER_OPERATION`.
 
 Invariant: `least` of all terms of a program together is at most its `estimate`, for any program
 that has these terms: `EnumerationSearch` prunes by that.

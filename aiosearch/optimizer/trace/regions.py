@@ -17,8 +17,9 @@ Example, where `sort` cannot be read as a tensor operator:
 so that {0, 2, 3} would come before and after 1.
 
 Invariant: `Clusters` stays acyclic when its groups are taken for single nodes. Equations at one
-depth (`_depths` counts the stretches of equations left alone on the way) are joined without a search, since a
-path between them passes nothing that is left alone; all other joins ask `Clusters.join`.
+depth (`_depths` counts the stretches of equations left alone on the way) are joined without a
+search, since a path between them passes nothing that is left alone; all other joins ask
+`Clusters.join`.
 
 Cost: nearly linear in the equations for the joins at one depth; a refused join walks the graph of
 the clusters once, and is remembered until one of the two grows. `_chain` compares all periods,
