@@ -20,6 +20,8 @@ Cost: linear in the text; a look-up per open scope for each pure instruction.
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +41,11 @@ class LlvmValue:
         """The LLVM type, such as `<16 x float>`."""
         return typed(self.scalar, self.lanes)
 
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floats that are computed in."""
+        return self.scalar in ("float", "double")
+
     def __str__(self) -> str:
         return f"{self.type} {self.text}"
 
@@ -54,13 +61,40 @@ def typed(scalar: str, lanes: int) -> str:
 
 def suffix(scalar: str, lanes: int) -> str:
     """The type as it stands in names of intrinsics, such as `v16f32`."""
-    short = {"float": "f32", "double": "f64"}.get(scalar, scalar)
+    short = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}.get(scalar, scalar)
     return short if lanes == 1 else f"v{lanes}{short}"
 
 
 def splat(scalar: str, text: str, lanes: int) -> str:
     """A constant with the same text in every lane."""
-    return f"<{', '.join([f'{scalar} {text}'] * lanes)}>"
+    return text if lanes == 1 else f"splat ({scalar} {text})"
+
+
+def literal(value: float, scalar: str) -> str:
+    """A number as LLVM reads it; floats as their bits, rounded to their type first."""
+    if scalar == "i1":
+        return "true" if value else "false"
+    if scalar == "half":
+        return f"0xH{struct.pack('>e', _rounded(value, '<e')).hex().upper()}"
+    if scalar not in ("float", "double"):
+        return str(int(value))
+    # LLVM reads a float literal as the bits of a double, exactly representable or refused, so f32
+    # is rounded first.
+    near = _rounded(value, "<f") if scalar == "float" else float(value)
+    return f"0x{struct.pack('>d', near).hex().upper()}"
+
+
+def _rounded(value: float, form: str) -> float:
+    """The nearest number of a `struct` format of floats; infinity beyond the largest."""
+    try:
+        return float(struct.unpack(form, struct.pack(form, value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def constant(value: float, scalar: str, lanes: int = 1) -> LlvmValue:
+    """A number in all lanes."""
+    return LlvmValue(splat(scalar, literal(value, scalar), lanes), scalar, lanes)
 
 
 def i64(value: LlvmInteger) -> LlvmValue:
@@ -75,9 +109,12 @@ _MOST_VISIBLE_NESTING = 2
 
 
 class FunctionBuilder:
-    """Builds the body of a function, instruction by instruction."""
+    """Builds the body of a function, instruction by instruction.
 
-    def __init__(self, begin: str = "entry") -> None:
+    Without value `numbering`, `pure` prints an instruction as often as it is asked for.
+    """
+
+    def __init__(self, begin: str = "entry", *, numbering: bool = True) -> None:
         self.lines: list[str] = [f"{begin}:"]
         self.declared: set[str] = set()
         """Declarations of intrinsics that the text needs."""
@@ -85,6 +122,7 @@ class FunctionBuilder:
         """Instructions before all others."""
         self._stack_sizes: dict[str, int] = {}
         self._label = begin
+        self._numbering = numbering
         self._count = 0
         self._depth = 0
         """How many loops deep what was written of the open loop is."""
@@ -118,6 +156,8 @@ class FunctionBuilder:
     def pure(self, text: str, scalar: str, lanes: int = 1) -> LlvmValue:
         """The result of an instruction that gives the same wherever it runs, appended unless it is
         visible already."""
+        if not self._numbering:
+            return self.new(text, scalar, lanes)
         key = (text, scalar, lanes)
         # Innermost first: most repetitions are in the same block.
         for scope in reversed(self._scopes):
