@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...codegen.ir import Operation as Function
+from ...codegen.llvm.builder import literal, suffix, typed
 from ...codegen.llvm.scalars import ERRORS, library, symbol
 from ...codegen.native.compiler import parse_module, target_machine
 from ...codegen.native.errors import NativeError
@@ -40,8 +41,11 @@ __all__ = [
     "function_symbol",
     "function_texts",
     "host",
+    "literal",
     "llvm",
     "loaded",
+    "suffix",
+    "typed",
 ]
 
 _numbers = itertools.count()

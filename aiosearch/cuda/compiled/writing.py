@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..ir.operations import Constant
 from ..ir.types import Scalar
+from . import backend
 
 TYPES = {
     Scalar.BOOL: "i1",
@@ -25,11 +24,15 @@ TYPES = {
     Scalar.F64: "double",
     Scalar.PTR: "ptr",
 }
-_SHORT = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
 
 
 class Text:
-    """A function that is being written. `label` is the block that lines go to."""
+    """A function that is being written. `label` is the block that lines go to.
+
+    It is not the `FunctionBuilder` of programs: a value here is a bare text or a tuple of texts by
+    rows, whose type and lanes `Lanes` has, and masked branches and loops are opened at their head,
+    where the values that they carry are not yet known, in blocks that callers begin themselves.
+    """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -103,14 +106,10 @@ class Text:
         self.begin(end)
 
 
-def vector(type: str, lanes: int) -> str:
-    return type if lanes == 1 else f"<{lanes} x {type}>"
-
-
-def short(type: str, lanes: int) -> str:
-    """A type as the names of LLVM's functions have it: `v16f32`."""
-    name = _SHORT.get(type, type)
-    return name if lanes == 1 else f"v{lanes}{name}"
+vector = backend.typed
+"""A type in so many lanes: `<16 x float>`."""
+short = backend.suffix
+"""A type as the names of LLVM's functions have it: `v16f32`."""
 
 
 def literal(constant: Constant) -> str:
@@ -124,15 +123,7 @@ def literal(constant: Constant) -> str:
         bits = 8 * type.size
         whole = int(value) & ((1 << bits) - 1)
         return str(whole - (1 << bits) if whole >> bits - 1 else whole)
-    number = float(value)
-    if type is Scalar.F16:
-        return f"0xH{struct.unpack('<H', struct.pack('<e', number))[0]:04X}"
-    if type is Scalar.F32:
-        try:
-            (number,) = struct.unpack("<f", struct.pack("<f", number))
-        except OverflowError:
-            number = math.copysign(math.inf, number)
-    return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+    return backend.literal(float(value), TYPES[type])
 
 
 def ascending(type: str, lanes: int, step: int) -> str:
