@@ -133,11 +133,13 @@ def _kernels(quick: bool) -> None:
                 start = time.process_time()
                 launch(*arguments)
                 best[name] = min(best[name], time.process_time() - start)
-        own = best.pop("")
+        local = best.pop("")
         target = None if quick else TARGETS.get(kernel)
-        figure(f"cuda: {kernel}", own * 1e3, "CPU ms", target=target, compared=compared)
-        for name, taken in best.items():
-            figure(f"cuda: {kernel}, {name}", taken / own, "times as long", compared=compared)
+        figure(f"cuda: {kernel}", local * 1e3, "CPU ms", target=target, compared=compared)
+        for name, chosen_arm in best.items():
+            figure(
+                f"cuda: {kernel}, {name}", chosen_arm / local, "times as long", compared=compared
+            )
 
 
 def _starts() -> None:
@@ -183,7 +185,7 @@ NUMBERS = range(2, 15)
 
 def _faults() -> None:
     """Seeded faults, of which each has to be found in its line; and the same without them."""
-    found = seeded = false = 0
+    collected = seeded = false = 0
     head = "__global__ void k(float *a, float *b) {\n  __shared__ float s[64];\n"
     head += "  int t = threadIdx.x, g = blockIdx.x * 64 + t;\n"
     launch = read("k[2, 64](f32[128], zeros(f32[128]))")
@@ -193,11 +195,11 @@ def _faults() -> None:
                 text = f"{head}{body.format(number)}\n}}\n"
                 findings = check(cuda.load(text), launch)
                 seeded += 1
-                found += any(each.kind == kind and each.at.line == 4 for each in findings)
+                collected += any(item.kind == kind and item.at.line == 4 for item in findings)
     clean = "s[t] = a[t]; __syncthreads(); b[g] = s[(t + {0}) % 64];"
     for number in NUMBERS:
         false += len(check(cuda.load(f"{head}{clean.format(number)}\n}}\n"), launch))
-    figure("cuda: seeded faults found with their line", found / seeded, "of them", target=0.95,
+    figure("cuda: seeded faults found with their line", collected / seeded, "of them", target=0.95,
            seeded=seeded)  # fmt: skip
     figure("cuda: false alarms in right kernels", false, "findings", target=0)
 
@@ -219,9 +221,9 @@ def _generated(count: int) -> None:
             (launch.interpret if choices is None else launch)(array, numbers, 7)
             results.append((array, numbers))
         same = all(
-            np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+            np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
             for result in results[1:]
-            for one, other in zip(results[0], result, strict=True)
+            for first, second in zip(results[0], result, strict=True)
         )
         differences += not same
     figure("cuda: generated programs that differ from the interpreter", differences, "programs",
@@ -250,7 +252,7 @@ def _translated(name: str, folder: Path) -> None:
 
 def _folders(path: Path, root: Path) -> Sequence[Path]:
     """The folders between a file and the root, where its headers may be."""
-    return [each for each in path.parents if each == root or root in each.parents]
+    return [item for item in path.parents if item == root or root in item.parents]
 
 
 if __name__ == "__main__":

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
         TextError,
         UnsupportedConstruct,
     )
-    from .interpreter.findings import Finding
-    from .modules import Kernel, Launch, Module, load
+    from .interpreter.findings import KernelFault
+    from .modules import CudaKernel, CudaModule, KernelLaunch, load
 
 __all__ = [
     "Choices",
     "CudaError",
-    "Finding",
-    "Kernel",
-    "Launch",
+    "CudaKernel",
+    "CudaModule",
+    "KernelFault",
+    "KernelLaunch",
     "LaunchError",
-    "Module",
     "SourceError",
     "TextError",
     "UnsupportedConstruct",
@@ -41,10 +41,10 @@ __getattr__ = lazily(
         "SourceError": ".errors",
         "TextError": ".errors",
         "UnsupportedConstruct": ".errors",
-        "Finding": ".interpreter.findings",
-        "Kernel": ".modules",
-        "Launch": ".modules",
-        "Module": ".modules",
+        "KernelFault": ".interpreter.findings",
+        "CudaKernel": ".modules",
+        "KernelLaunch": ".modules",
+        "CudaModule": ".modules",
         "load": ".modules",
     },
 )

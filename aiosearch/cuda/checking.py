@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from .errors import LaunchError
-from .interpreter.findings import Finding
-from .modules import Launch, Module
+from .interpreter.findings import KernelFault
+from .modules import CudaModule, KernelLaunch
 
 _TYPES = {
     "bool": "bool", "i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32",
@@ -44,11 +44,11 @@ class Spec:
 
 def read(text: str) -> Spec:
     """Takes a launch apart; raises LaunchError where it is none."""
-    kernel, bracket, rest = text.partition("[")
+    kernel, bracket, remaining = text.partition("[")
     if not bracket:
         raise LaunchError(f"{text!r} is no launch: write kernel[grid, block](arguments)")
     try:
-        tree = ast.parse(f"_[{rest}", mode="eval").body
+        tree = ast.parse(f"_[{remaining}", mode="eval").body
     except SyntaxError as error:
         raise LaunchError(f"{text!r} is no launch: {error.msg}") from None
     if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Subscript) or tree.keywords:
@@ -70,17 +70,17 @@ def from_file(path: Path) -> list[Spec]:
     except tomllib.TOMLDecodeError as error:
         raise LaunchError(f"{path} is no TOML: {error}") from None
     listed = table.get("launch")
-    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+    if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
         raise LaunchError(f'{path} has no list of launches: launch = ["kernel[1, 64](f32[64])"]')
-    return [read(each) for each in listed]
+    return [read(item) for item in listed]
 
 
-def launch(module: Module, spec: Spec) -> Launch:
+def launch(module: CudaModule, spec: Spec) -> KernelLaunch:
     """The launch that a spec is of a module's kernel."""
     return module[spec.kernel][spec.shape]
 
 
-def check(module: Module, spec: Spec, seed: int = 0) -> tuple[Finding, ...]:
+def check(module: CudaModule, spec: Spec, seed: int = 0) -> tuple[KernelFault, ...]:
     """Runs a launch in the interpreter; gives what is wrong, equal seeds giving equal inputs."""
     return launch(module, spec).check(*arguments(spec, seed))
 

@@ -13,9 +13,9 @@ from enum import StrEnum
 
 from .compiled import backend
 from .errors import UnsupportedConstruct
-from .frontend.sources import Source
-from .ir.operations import NOWHERE, Atomic, Call, Compute, Function, Location, Warp, walk
-from .ir.types import Scalar
+from .frontend.sources import CudaSource
+from .ir.operations import NOWHERE, Atomic, Call, Compute, Location, ParallelFunction, Warp, walk
+from .ir.types import ScalarType
 
 _LIBRARY_ERRORS = {
     "exp2": 1.0, "exp10": 2.0, "log2": 1.0, "log10": 2.0, "cbrt": 1.0, "tan": 1.0, "asin": 1.0,
@@ -47,7 +47,7 @@ class Entry:
         return f"{self.first}: {self.operation} ({self.count}) {self.fidelity}{note}"
 
 
-def report(source: Source, kernel: str) -> tuple[Entry, ...]:
+def report(source: CudaSource, kernel: str) -> tuple[Entry, ...]:
     """What is known of a kernel's operations; one entry where it cannot be translated."""
     try:
         return of_function(source.function(kernel))
@@ -55,7 +55,7 @@ def report(source: Source, kernel: str) -> tuple[Entry, ...]:
         return (Entry(error.construct, Fidelity.UNSUPPORTED, 1, error.location),)
 
 
-def of_function(function: Function) -> tuple[Entry, ...]:
+def of_function(function: ParallelFunction) -> tuple[Entry, ...]:
     """What is known of a translated kernel's operations, by their names."""
     counts: Counter[str] = Counter()
     first: dict[str, Location] = {}
@@ -101,7 +101,7 @@ def _meaning(operation: object) -> tuple[Fidelity, str]:
             return Fidelity.EXACT, ""
 
 
-def _arithmetic(name: str, type: Scalar) -> tuple[Fidelity, str]:
+def _arithmetic(name: str, type: ScalarType) -> tuple[Fidelity, str]:
     error = backend.function_error(name, type)
     if error is None:
         error = _LIBRARY_ERRORS.get(name, _ROUNDED_TWICE.get(name))

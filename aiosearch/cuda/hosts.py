@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from .errors import CudaError, LaunchError
-from .interpreter.memory import Buffer, Memory
+from .interpreter.memory import AddressSpace, MemoryBuffer
 from .interpreter.running import Run
-from .ir.operations import Call, Function
-from .ir.types import Scalar
+from .ir.operations import Call, ParallelFunction
+from .ir.types import ScalarType
 from .launching import Array, Dims, Symbols, array_of, flattened, scalar_of
 
 _SUCCESS = np.asarray(0, np.int32)
@@ -38,7 +38,7 @@ class Launcher(Protocol):
 class HostFunction:
     """A host function; called with arrays and numbers, it gives what the C++ function returns."""
 
-    def __init__(self, function: Function, symbols: Symbols, launcher: Launcher) -> None:
+    def __init__(self, function: ParallelFunction, symbols: Symbols, launcher: Launcher) -> None:
         self.function = function
         self._symbols = symbols
         self._launcher = launcher
@@ -53,10 +53,10 @@ class HostFunction:
 class _Session:
     """One call."""
 
-    def __init__(self, function: Function, symbols: Symbols, launcher: Launcher) -> None:
+    def __init__(self, function: ParallelFunction, symbols: Symbols, launcher: Launcher) -> None:
         self._function = function
         self._launcher = launcher
-        self._memory = Memory()
+        self._memory = AddressSpace()
         self._symbols = {
             name: int(self._memory.adopt(name, array).base())
             for name, array in symbols.of(function).items()
@@ -69,7 +69,7 @@ class _Session:
         for parameter, value in zip(
             function.parameters, flattened(function, arguments), strict=True
         ):
-            if parameter.value.type is not Scalar.PTR:
+            if parameter.value.type is not ScalarType.PTR:
                 values.append(scalar_of(parameter, value, function.name))
             elif value is None:
                 values.append(0)
@@ -79,14 +79,14 @@ class _Session:
                 if start not in bases:
                     bases[start] = int(self._memory.adopt(parameter.name, array).base())
                 values.append(bases[start])
-        one = (1, 1, 1)
+        first = (1, 1, 1)
         results = Run(
-            function, one, one, self._memory, values, self._symbols, outside=self._outside
+            function, first, first, self._memory, values, self._symbols, outside=self._outside
         )()
         return results[0].reshape(-1)[0].item() if results else None
 
     def _outside(self, call: Call, operands: Sequence[Array]) -> Array | None:
-        values = [each.reshape(-1)[0].item() for each in operands]
+        values = [entry.reshape(-1)[0].item() for entry in operands]
         if call.name == "launch":
             self._launch(call, values)
             return None
@@ -99,7 +99,8 @@ class _Session:
         grid, block = tuple(values[:3]), tuple(values[3:6])
         passed: list[int | float | bool] = []
         for operand, value in zip(call.operands[7:], values[7:], strict=True):
-            passed.append(self._machine_address(value) if operand.type is Scalar.PTR else value)
+            # The kernel runs on the bytes themselves, so nothing is copied for a launch.
+            passed.append(self._machine_address(value) if operand.type is ScalarType.PTR else value)
         try:
             self._launcher(call.text, grid, block, values[6], passed)
         except LaunchError as error:
@@ -128,7 +129,7 @@ class _Session:
             buffer.initialized[offset : offset + size] = True
         return buffer.data[offset : offset + size]
 
-    def _new(self, size: int) -> Buffer:
+    def _new(self, size: int) -> MemoryBuffer:
         return self._memory.allocate("allocated memory", max(size, 1), initialized=True)
 
     def allocate_device(self, values: list[Any]) -> Array:

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .errors import CudaError, LaunchError
-from .ir.operations import Function, Parameter
-from .ir.types import Scalar
+from .ir.operations import ParallelFunction, Parameter
+from .ir.types import ScalarType
 
 Dims: TypeAlias = tuple[int, int, int]
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -21,12 +21,14 @@ _MOST_SHARED = 1 << 20
 
 def dims(value: int | Sequence[int], name: str) -> Dims:
     """Three sizes, of which the last may be left out."""
-    given = (value,) if isinstance(value, int | np.integer) else tuple(value)
-    if not 1 <= len(given) <= 3 or any(not isinstance(each, int | np.integer) for each in given):
+    supplied = (value,) if isinstance(value, int | np.integer) else tuple(value)
+    if not 1 <= len(supplied) <= 3 or any(
+        not isinstance(entry, int | np.integer) for entry in supplied
+    ):
         raise LaunchError(f"{name} has to be one to three whole numbers, not {value!r}")
-    if any(each < 1 for each in given):
+    if any(entry < 1 for entry in supplied):
         raise LaunchError(f"{name} has to be positive, not {value!r}")
-    x, y, z = (int(each) for each in (*given, 1, 1)[:3])
+    x, y, z = (int(entry) for entry in (*supplied, 1, 1)[:3])
     return x, y, z
 
 
@@ -34,14 +36,14 @@ def check_shape(grid: Dims, block: Dims, shared: int) -> None:
     """Raises LaunchError for a shape that no GPU takes."""
     if block[0] * block[1] * block[2] > _MOST_THREADS:
         raise LaunchError(f"a block has at most {_MOST_THREADS} threads, not {block}")
-    for axis, one, other in zip("xyz", grid, block, strict=True):
-        if one * other > _MOST_IN_DIMENSION:
-            raise LaunchError(f"{one} blocks of {other} threads are too many along {axis}")
+    for axis, first, second in zip("xyz", grid, block, strict=True):
+        if first * second > _MOST_IN_DIMENSION:
+            raise LaunchError(f"{first} blocks of {second} threads are too many along {axis}")
     if not 0 <= shared <= _MOST_SHARED:
         raise LaunchError(f"dynamic shared memory of {shared} bytes is too much")
 
 
-def flattened(function: Function, arguments: Sequence[Any]) -> list[Any]:
+def flattened(function: ParallelFunction, arguments: Sequence[Any]) -> list[Any]:
     """One argument for each parameter of the IR: structs, given as tuples, are taken apart."""
     listed: list[Any] = []
     for argument in arguments:
@@ -52,7 +54,7 @@ def flattened(function: Function, arguments: Sequence[Any]) -> list[Any]:
         else:
             listed.append(argument)
     if len(listed) != len(function.parameters):
-        names = ", ".join(each.name for each in function.parameters)
+        names = ", ".join(entry.name for entry in function.parameters)
         raise LaunchError(
             f"{function.name} takes {len(function.parameters)} arguments ({names}),"
             f" not {len(listed)}"
@@ -62,7 +64,14 @@ def flattened(function: Function, arguments: Sequence[Any]) -> list[Any]:
 
 def array_of(parameter: Parameter, value: Any, kernel: str) -> Array:
     """The array that a pointer parameter is given, checked for its type and its layout."""
+    if not isinstance(value, np.ndarray) and parameter.const and hasattr(value, "__array__"):
+        value = np.asarray(value)  # of JAX, say: without a copy on a CPU, and only to be read
     if not isinstance(value, np.ndarray):
+        if hasattr(value, "__array__"):
+            raise LaunchError(
+                f"{kernel}: the kernel may write to {parameter.name}, so it takes an array of"
+                " NumPy; a pointer to const takes others, too"
+            )
         raise LaunchError(
             f"{kernel}: {parameter.name} is a pointer, so it takes an array, not {value!r}"
         )
@@ -71,11 +80,11 @@ def array_of(parameter: Parameter, value: Any, kernel: str) -> Array:
     if not parameter.const and not value.flags.writeable:
         raise LaunchError(f"{kernel}: the array {parameter.name} is read-only")
     if parameter.element is not None and value.dtype.names is None:
-        wanted = _DTYPES[parameter.element]
-        same = value.dtype == wanted or (
+        required = _DTYPES[parameter.element]
+        same = value.dtype == required or (
             value.dtype.kind in "iub"
-            and wanted.kind in "iub"
-            and value.dtype.itemsize == wanted.itemsize
+            and required.kind in "iub"
+            and value.dtype.itemsize == required.itemsize
         )
         if not same:
             raise LaunchError(
@@ -94,7 +103,7 @@ def scalar_of(parameter: Parameter, value: Any, kernel: str) -> int | float | bo
         raise LaunchError(f"{kernel}: {parameter.name} is {type}, and cannot be {value!r}")
     if type.is_float:
         return float(value)
-    if type is Scalar.BOOL:
+    if type is ScalarType.BOOL:
         return bool(value)
     if float(value) != int(value):
         raise LaunchError(f"{kernel}: {parameter.name} is {type}, and cannot be {value!r}")
@@ -102,7 +111,7 @@ def scalar_of(parameter: Parameter, value: Any, kernel: str) -> int | float | bo
 
 
 def words(
-    function: Function,
+    function: ParallelFunction,
     addresses: Sequence[int | float | bool],
     symbols: Mapping[str, int],
     grid: Dims,
@@ -133,7 +142,7 @@ class Symbols:
     def __init__(self) -> None:
         self.arrays: dict[str, Array] = {}
 
-    def of(self, function: Function) -> dict[str, Array]:
+    def of(self, function: ParallelFunction) -> dict[str, Array]:
         """Those that a function uses, made where they are not there yet."""
         for symbol in function.symbols:
             if symbol.name not in self.arrays:
@@ -142,23 +151,23 @@ class Symbols:
                     values = np.array(symbol.initial, _DTYPES[symbol.element]).view(np.uint8)
                     data[: values.size] = values
                 self.arrays[symbol.name] = data
-        return {each.name: self.arrays[each.name] for each in function.symbols}
+        return {entry.name: self.arrays[entry.name] for entry in function.symbols}
 
 
-_DTYPES: dict[Scalar, np.dtype[Any]] = {
-    Scalar.BOOL: np.dtype(np.bool_),
-    Scalar.I8: np.dtype(np.int8),
-    Scalar.U8: np.dtype(np.uint8),
-    Scalar.I16: np.dtype(np.int16),
-    Scalar.U16: np.dtype(np.uint16),
-    Scalar.I32: np.dtype(np.int32),
-    Scalar.U32: np.dtype(np.uint32),
-    Scalar.I64: np.dtype(np.int64),
-    Scalar.U64: np.dtype(np.uint64),
-    Scalar.F16: np.dtype(np.float16),
-    Scalar.F32: np.dtype(np.float32),
-    Scalar.F64: np.dtype(np.float64),
-    Scalar.PTR: np.dtype(np.int64),
+_DTYPES: dict[ScalarType, np.dtype[Any]] = {
+    ScalarType.BOOL: np.dtype(np.bool_),
+    ScalarType.I8: np.dtype(np.int8),
+    ScalarType.U8: np.dtype(np.uint8),
+    ScalarType.I16: np.dtype(np.int16),
+    ScalarType.U16: np.dtype(np.uint16),
+    ScalarType.I32: np.dtype(np.int32),
+    ScalarType.U32: np.dtype(np.uint32),
+    ScalarType.I64: np.dtype(np.int64),
+    ScalarType.U64: np.dtype(np.uint64),
+    ScalarType.F16: np.dtype(np.float16),
+    ScalarType.F32: np.dtype(np.float32),
+    ScalarType.F64: np.dtype(np.float64),
+    ScalarType.PTR: np.dtype(np.int64),
 }
 
 __all__ = [

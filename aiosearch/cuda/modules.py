@@ -11,13 +11,13 @@ import numpy as np
 from .compiled import threads
 from .compiled.lowering import Choices, Lowered, compiled, lowered
 from .errors import CudaError, LaunchError
-from .frontend.sources import Source
+from .frontend.sources import CudaSource
 from .hosts import HostFunction
-from .interpreter.findings import Finding, Findings
-from .interpreter.memory import Memory
+from .interpreter.findings import KernelFault, KernelFaults
+from .interpreter.memory import AddressSpace
 from .interpreter.running import Run
-from .ir.operations import Function
-from .ir.types import Scalar
+from .ir.operations import ParallelFunction
+from .ir.types import ScalarType
 from .launching import (
     Array,
     Dims,
@@ -38,7 +38,7 @@ def load(
     defines: Sequence[str] = (),
     include: Sequence[str | Path] = (),
     choices: Choices | None = None,
-) -> Module:
+) -> CudaModule:
     """Gives the kernels of a file of CUDA text, or of the text itself if it has a line break.
 
     `defines` are as a compiler's: `"BLOCK=16"`. Raises SourceError where the text is no C++.
@@ -47,35 +47,37 @@ def load(
         module.scale[n // 256, 256](array, 2.0)
     """
     if isinstance(source, str) and "\n" in source:
-        return Module(Source(source, "<text>.cu", defines=defines, include=include), choices)
+        return CudaModule(
+            CudaSource(source, "<text>.cu", defines=defines, include=include), choices
+        )
     path = Path(source)
     try:
         text = path.read_bytes().decode(errors="replace")
     except OSError as error:
         raise CudaError(f"{path} cannot be read: {error.strerror}") from None
-    return Module(Source(text, str(path), defines=defines, include=include), choices)
+    return CudaModule(CudaSource(text, str(path), defines=defines, include=include), choices)
 
 
-class Module:
+class CudaModule:
     """A file of CUDA text. Its kernels are attributes; templates are `module["scale<float>"]`."""
 
-    def __init__(self, source: Source, choices: Choices | None = None) -> None:
+    def __init__(self, source: CudaSource, choices: Choices | None = None) -> None:
         self.source = source
         self.symbols = Symbols()
         self.choices = choices or Choices()
-        self._kernels: dict[str, Kernel] = {}
+        self._kernels: dict[str, CudaKernel] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         return self.host(name) if name in self.source.hosts else self[name]
 
-    def __getitem__(self, name: str) -> Kernel:
+    def __getitem__(self, name: str) -> CudaKernel:
         if name not in self._kernels:
             function = self.source.function(name)
             if not function.is_kernel:
                 raise LaunchError(f"{name} is a host function: call it")
-            self._kernels[name] = Kernel(self, function)
+            self._kernels[name] = CudaKernel(self, function)
         return self._kernels[name]
 
     def host(self, name: str) -> HostFunction:
@@ -108,32 +110,34 @@ class Owner(Protocol):
     choices: Choices
 
 
-class Kernel:
+class CudaKernel:
     """A kernel; `kernel[grid, block]` or `kernel[grid, block, shared_bytes]` is a launch of it."""
 
-    def __init__(self, module: Owner, function: Function) -> None:
+    def __init__(self, module: Owner, function: ParallelFunction) -> None:
         self.module = module
         self.function = function
         self.tuned: dict[Dims, Choices] = {}
         """What `Launch.tune` decided, for each shape of block."""
 
-    def __getitem__(self, shape: Any) -> Launch:
-        given = shape if isinstance(shape, tuple) else (shape,)
-        if len(given) not in (2, 3, 4):
+    def __getitem__(self, shape: Any) -> KernelLaunch:
+        supplied = shape if isinstance(shape, tuple) else (shape,)
+        if len(supplied) not in (2, 3, 4):
             raise LaunchError(f"{self.function.name} is launched as kernel[grid, block](...)")
-        shared = 0 if len(given) < 3 else int(given[-1] or 0)
-        return Launch(self, dims(given[0], "the grid"), dims(given[1], "the block"), shared)
+        shared = 0 if len(supplied) < 3 else int(supplied[-1] or 0)
+        return KernelLaunch(
+            self, dims(supplied[0], "the grid"), dims(supplied[1], "the block"), shared
+        )
 
     def __repr__(self) -> str:
         return f"<kernel {self.function.name}>"
 
 
-class Launch:
+class KernelLaunch:
     """A kernel with a shape. Called with arrays and numbers, it runs and writes into the arrays."""
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: CudaKernel,
         grid: Dims,
         block: Dims,
         shared: int,
@@ -146,7 +150,7 @@ class Launch:
         self.grid, self.block, self.shared = grid, block, shared
 
     @property
-    def function(self) -> Function:
+    def function(self) -> ParallelFunction:
         """The kernel's IR, before anything was done to it."""
         return self._function
 
@@ -157,9 +161,9 @@ class Launch:
             return self._choices
         return self._kernel.tuned.get(self.block, self._kernel.module.choices)
 
-    def with_choices(self, choices: Choices) -> Launch:
+    def with_choices(self, choices: Choices) -> KernelLaunch:
         """The same launch under other decisions of the lowering."""
-        return Launch(self._kernel, self.grid, self.block, self.shared, choices)
+        return KernelLaunch(self._kernel, self.grid, self.block, self.shared, choices)
 
     def tune(self, *arguments: Any, rounds: int = 6) -> Choices:
         """Measures which decisions are fastest here; later launches with this block take them.
@@ -178,7 +182,7 @@ class Launch:
         for parameter, value in zip(
             function.parameters, flattened(function, arguments), strict=True
         ):
-            if parameter.value.type is not Scalar.PTR:
+            if parameter.value.type is not ScalarType.PTR:
                 values.append(scalar_of(parameter, value, name))
             elif value is None:
                 values.append(0)
@@ -210,12 +214,12 @@ class Launch:
         """Does what a call does by the interpreter: slowly, and the same as the text says."""
         self._interpreted(arguments, None)
 
-    def check(self, *arguments: Any) -> tuple[Finding, ...]:
+    def check(self, *arguments: Any) -> tuple[KernelFault, ...]:
         """Runs the kernel in the interpreter, and gives every fault that shows with these inputs.
 
         Arrays are written to as by a call.
         """
-        findings = Findings(self._function.name)
+        findings = KernelFaults(self._function.name)
         self._interpreted(arguments, findings)
         return findings.listed()
 
@@ -223,14 +227,14 @@ class Launch:
         """What the kernel becomes for this shape of block, for people to look at."""
         return lowered(self._function, self.block, self.choices)
 
-    def _interpreted(self, arguments: Sequence[Any], findings: Findings | None) -> None:
-        function, name, memory = self._function, self._function.name, Memory()
+    def _interpreted(self, arguments: Sequence[Any], findings: KernelFaults | None) -> None:
+        function, name, memory = self._function, self._function.name, AddressSpace()
         values: list[int | float | bool] = []
         bases: dict[tuple[int, int], int] = {}
         for parameter, value in zip(
             function.parameters, flattened(function, arguments), strict=True
         ):
-            if parameter.value.type is not Scalar.PTR:
+            if parameter.value.type is not ScalarType.PTR:
                 values.append(scalar_of(parameter, value, name))
             elif value is None:
                 values.append(0)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .compiled.lowering import Choices, compiled, lowered
-from .ir.operations import Function
+from .ir.operations import ParallelFunction
 from .launching import Dims
 from .passes.cutting import Policy
 
@@ -26,17 +26,17 @@ _GAIN = 0.97
 """What a candidate may take at most, of the time of the decisions that stand."""
 
 
-def candidates(function: Function, block: Dims, base: Choices) -> list[Choices]:
+def candidates(function: ParallelFunction, block: Dims, base: Choices) -> list[Choices]:
     """The decisions that give different code, the ones that stand first."""
-    found: dict[str, Choices] = {}
+    collected: dict[str, Choices] = {}
     for policy, lanes, rows in itertools.product(Policy, _LANES, _ROWS):
         choices = replace(base, policy=policy, lanes=lanes, rows=rows)
         if choices == base:
             continue
-        found.setdefault(lowered(function, block, choices).emitted.text, choices)
-    own = lowered(function, block, base).emitted.text
-    found.pop(own, None)
-    return [base, *found.values()]
+        collected.setdefault(lowered(function, block, choices).emitted.text, choices)
+    local = lowered(function, block, base).emitted.text
+    collected.pop(local, None)
+    return [base, *collected.values()]
 
 
 def fastest(launch: Any, arguments: Sequence[Any], rounds: int) -> Choices:
@@ -44,7 +44,8 @@ def fastest(launch: Any, arguments: Sequence[Any], rounds: int) -> Choices:
 
     The arguments are copied for each candidate, so the caller's arrays stay as they are.
     """
-    function, block, base = launch.function, launch.block, launch.choices
+    function, block = launch.function, launch.block
+    base: Choices = launch.choices
     held = [(base, _copied(arguments))]
     launch.with_choices(base)(*held[0][1])
     expected = held[0][1]
@@ -69,12 +70,12 @@ def fastest(launch: Any, arguments: Sequence[Any], rounds: int) -> Choices:
 
 
 def _copied(arguments: Sequence[Any]) -> list[Any]:
-    return [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
+    return [item.copy() if isinstance(item, np.ndarray) else item for item in arguments]
 
 
-def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+def _same(left: Sequence[Any], right: Sequence[Any]) -> bool:
     """Whether arrays hold the same, floats up to the order in which atomics were added."""
-    for a, b in zip(one, other, strict=True):
+    for a, b in zip(left, right, strict=True):
         if not isinstance(a, np.ndarray):
             continue
         if a.dtype.kind == "f" and not np.allclose(a, b, rtol=1e-5, atol=1e-6, equal_nan=True):

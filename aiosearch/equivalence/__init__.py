@@ -1,4 +1,8 @@
-"""Are two tensor programs the same: fields, proofs, floats; counterexamples."""
+"""Are two tensor programs the same function? Fields, proofs and floats; counterexamples.
+
+`verify(a, b)` asks all layers; `compare_fields`, `prove` and `compare_floats` ask one. Names are
+loaded when they are first used, so that importing the package loads neither NumPy nor z3.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Inputs on which two programs differ as functions of real numbers, or one leaves the numbers."""
+"""Inputs on which two programs differ as functions of real numbers, or one leaves the numbers.
+
+`find_counterexample(a, b)` returns the first place at which a difference is certain: larger than
+rounding explains, with seed and distribution, so that `Counterexample.replay` shows it again on
+every machine.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +22,12 @@ from .floats import plain
 from .runnables import ExecutedProgram, not_finite, require_comparable
 
 SMALL = 256
-"""Inputs of no more elements than this are kept with a counterexample."""
+"""Inputs of no more elements than this are stored with a `Counterexample`."""
 
 
 class CounterexampleKind(StrEnum):
+    """In which manner the candidate differs; `find_counterexample` looks in this order."""
+
     VALUE = "value"
     """Both are finite and differ by more than rounding explains."""
     DOMAIN = "domain"
@@ -43,15 +50,16 @@ class Counterexample:
     expected: float
     found: float
     inputs: tuple[Array, ...] | None = field(default=None, compare=False, repr=False)
-    """The inputs themselves, where they are small."""
+    """The inputs themselves, where they have at most `SMALL` elements."""
 
     def replay(self, a: Program, b: Program) -> bool:
-        """Whether the programs differ at this place once more."""
+        """Whether `a` and `b` differ at this place on inputs drawn again."""
         pair = ExecutedPair(a, b, draw_inputs(a, self.distribution, self.seed))
         return bool(_places(pair, self.kind)[self.output][self.index])
 
     def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        """The counterexample for JSON, with nested lists for `inputs`."""
+        document: dict[str, Any] = {
             "kind": self.kind.value,
             "seed": self.seed,
             "distribution": self.distribution,
@@ -61,8 +69,8 @@ class Counterexample:
             "found": plain(self.found),
         }
         if self.inputs is not None:
-            found["inputs"] = [_listed(value) for value in self.inputs]
-        return found
+            document["inputs"] = [_listed(value) for value in self.inputs]
+        return document
 
     def __str__(self) -> str:
         place = ", ".join(map(str, self.index))
@@ -80,7 +88,7 @@ def find_counterexample(
     strict: bool = False,
     distributions: Sequence[str] = EVERY,
 ) -> Counterexample | None:
-    """Inputs that tell the candidate `b` from the original `a`, if any distribution has some."""
+    """Inputs that tell candidate `b` from original `a`; None if no distribution has any."""
     require_comparable(a, b)
     kinds = [kind for kind in CounterexampleKind if strict or kind is not CounterexampleKind.STRICT]
     for distribution in (*distributions, *not_finite(ExecutedProgram(a), strict)):
@@ -88,12 +96,12 @@ def find_counterexample(
         for kind in kinds:
             for output, places in enumerate(_places(pair, kind)):
                 if places.any():
-                    return _shown(pair, kind, seed, distribution, output, places)
+                    return _worst_place(pair, kind, seed, distribution, output, places)
     return None
 
 
 def _places(pair: ExecutedPair, kind: CounterexampleKind) -> list[Array]:
-    """Where the programs differ in this way, for each output."""
+    """Where the programs differ in the manner of `kind`, for each output."""
     return {
         CounterexampleKind.VALUE: pair.values_differ,
         CounterexampleKind.DOMAIN: pair.leaves_domain,
@@ -102,7 +110,7 @@ def _places(pair: ExecutedPair, kind: CounterexampleKind) -> list[Array]:
     }[kind]()
 
 
-def _shown(
+def _worst_place(
     pair: ExecutedPair,
     kind: CounterexampleKind,
     seed: int,
@@ -110,12 +118,16 @@ def _shown(
     output: int,
     places: Array,
 ) -> Counterexample:
+    """The counterexample at the place of `output` where the difference is largest."""
     values = pair.typed if kind is CounterexampleKind.OVERFLOW else pair.real
     ours, theirs = (side[output].astype(np.float64) for side in values)
     with np.errstate(all="ignore"):
         gap = np.where(places, np.abs(ours - theirs), -1.0)
+    # NaN against a number is the largest difference there is; argmax would pick a NaN anyway, but
+    # not one outside of `places`.
     gap = np.where(places & np.isnan(gap), np.inf, gap)
-    index = tuple(int(one) for one in np.unravel_index(np.argmax(gap), gap.shape))
+    index = tuple(int(coordinate) for coordinate in np.unravel_index(np.argmax(gap), gap.shape))
+    # Larger inputs are drawn again from seed and distribution.
     small = sum(x.size for x in pair.inputs) <= SMALL
     return Counterexample(
         kind,
@@ -130,7 +142,7 @@ def _shown(
 
 
 def _listed(value: Array) -> Any:
-    """Nested lists that JSON can hold."""
+    """Nested lists of numbers that JSON can hold."""
     if value.ndim:
         return [_listed(row) for row in value]
     return bool(value) if value.dtype == np.bool_ else plain(float(value))

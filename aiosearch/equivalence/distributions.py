@@ -1,4 +1,9 @@
-"""Named distributions of inputs, the same on every machine for the same seed."""
+"""Named distributions of inputs, the same on every machine for the same seed.
+
+Normal inputs alone miss most wrong rewrites: sums that cancel need `shifted` or `cancelling`, lost
+maxima need `huge`, and a division by a norm needs `zeros`. `draw(types, "shifted", 3)` depends on
+its arguments alone: each input has a PCG64 stream of seed, distribution and position.
+"""
 
 from __future__ import annotations
 
@@ -16,65 +21,80 @@ from ..tensor.types import EXACT, HALVES, WHOLE, DType, TensorType
 from .rounding.machine import rounded, working
 
 _LARGE = {DType.F16: 2.0**3, DType.BF16: 2.0**10, DType.F32: 2.0**10, DType.F64: 2.0**10}
+"""Factor of `large` and `huge`: products of two such values stay finite in each type."""
 _TINY = {DType.F16: 2.0**-8, DType.BF16: 2.0**-30, DType.F32: 2.0**-30, DType.F64: 2.0**-100}
+"""Factor of `tiny`: far below one, and far above the type's subnormal numbers."""
 _SHIFT = {DType.F16: 2.0, DType.BF16: 2.0**3, DType.F32: 2.0**10, DType.F64: 2.0**20}
+"""Mean of `shifted`, by which squares lose about half of their digits."""
 _STEP = {DType.F16: 2.0**-7, DType.BF16: 2.0**-4, DType.F32: 2.0**-5, DType.F64: 2.0**-5}
+"""Grid of `level`, a power of two that the type holds beside `_LEVEL` times itself."""
 _LEVEL = {DType.F16: 192, DType.BF16: 192, DType.F32: 1793, DType.F64: 1793}
+"""Centre of `level`, in steps."""
 _UNEVEN = {DType.F16: 2, DType.BF16: 2, DType.F32: 8, DType.F64: 8}
+"""The most steps by which `level` departs from its centre."""
 _SPREAD = {DType.F16: 3.0, DType.BF16: 10.0, DType.F32: 10.0, DType.F64: 10.0}
+"""Largest binary exponent of `mixed`, of either sign."""
 _SPECIAL_SHARE = 1 / 16
+"""Share of elements of `nans` and `infinities` that are not finite."""
 
 
 @dataclass(frozen=True)
 class _InputDraw:
-    """What a distribution draws one input from."""
+    """A random stream, shape and element type: what a distribution draws one input from."""
 
     random: np.random.Generator
     shape: tuple[int, ...]
     dtype: DType
 
     def normal(self) -> Array:
+        """Standard normal values in working precision."""
         return self.random.standard_normal(self.shape, dtype=_precision(self.dtype))
 
     def whole(self, low: int, high: int) -> Array:
-        """Whole numbers, both ends included."""
+        """Whole numbers from `low` to `high`, both included."""
         return self.random.integers(low, high + 1, self.shape).astype(_precision(self.dtype))
 
     def chance(self, share: float, shape: tuple[int, ...] | None = None) -> Array:
+        """Truth values that are true with probability `share`."""
         wide = self.shape if shape is None else shape
         return np.less(self.random.random(wide, np.float32), share)
 
 
 def _precision(dtype: DType) -> Any:
+    """The NumPy type that values of `dtype` are drawn in."""
     return np.float32 if working(dtype) is np.float32 else np.float64
 
 
 def _mixed(draw: _InputDraw) -> Array:
+    """Magnitudes spread evenly over binary exponents from -`_SPREAD` to `_SPREAD`."""
     spread = _SPREAD[draw.dtype]
     exponents = draw.random.random(draw.shape, np.float32) * (2 * spread) - spread
     return np.asarray(draw.normal() * np.exp2(exponents))
 
 
 def _zeros(draw: _InputDraw) -> Array:
-    """A quarter of the elements and of the rows is zero, of either sign."""
+    """Normal values with a quarter of the elements and of the rows zero, of either sign."""
     x = draw.normal()
     gone = draw.chance(0.25)
     if x.ndim:
+        # Whole rows of zeros: norms, sums and maxima that divide become 0/0.
         gone |= draw.chance(0.25, (*draw.shape[:-1], 1))
     return np.where(gone, np.copysign(x.dtype.type(0), x), x)
 
 
 def _equal(draw: _InputDraw) -> Array:
+    """One value throughout, so that maxima tie and variances vanish."""
     return np.full(draw.shape, draw.random.standard_normal(), _precision(draw.dtype))
 
 
 def _powers(draw: _InputDraw) -> Array:
+    """Powers of two from 1/8 to 8 of either sign, whose products are exact."""
     signs = np.where(draw.chance(0.5), -1, 1)
     return signs * np.exp2(draw.whole(-3, 3))
 
 
 def _cancelling(draw: _InputDraw) -> Array:
-    """Each second element along the last axis is the first one's opposite."""
+    """Every second element along the last axis is the negative of the one before: sums cancel."""
     x = draw.normal()
     if x.ndim:
         x[..., 1::2] = -x[..., : x.shape[-1] - 1 : 2]
@@ -82,16 +102,17 @@ def _cancelling(draw: _InputDraw) -> Array:
 
 
 def _shifted(draw: _InputDraw) -> Array:
-    """The mean is far above the spread: what subtracts squares loses its digits."""
+    """Normal values around `_SHIFT`: what subtracts squares, as E[x²] - E[x]², loses its digits."""
     x = draw.normal()
     return np.asarray(x + x.dtype.type(_SHIFT[draw.dtype]))
 
 
 def _level(draw: _InputDraw) -> Array:
-    """All is near one number far from zero: what takes small differences first keeps them exact.
+    """Values on a grid around `_LEVEL`: a program that takes differences first computes exactly.
 
-    Sums of so few binary digits are not rounded; where means would be, in half precision, what is
-    above that number stands beside as much below it. A quarter of the rows is that number alone.
+    Sums of so few binary digits are not rounded. In half precision, where means would be, each
+    value above the centre has a neighbour as far below. A quarter of the rows is the centre
+    throughout.
     """
     dtype = draw.dtype
     steps = draw.whole(-_UNEVEN[dtype], _UNEVEN[dtype])
@@ -100,13 +121,14 @@ def _level(draw: _InputDraw) -> Array:
             steps[..., 1::2] = -steps[..., : steps.shape[-1] - 1 : 2]
             steps[..., steps.shape[-1] // 2 * 2 :] = 0
         alike = draw.chance(0.25, (*draw.shape[:-1], 1))
+        # At least one row varies, or no output would depend on the inputs.
         alike.reshape(-1)[-1:] = False
         steps = np.where(alike, 0, steps)
     return np.asarray((steps + _LEVEL[dtype]) * _STEP[dtype])
 
 
 def _huge(draw: _InputDraw) -> Array:
-    """One element of each row is far larger than the others."""
+    """Normal values with one element of each row scaled by `_LARGE`."""
     x = draw.normal()
     if x.ndim and x.size:
         rows = x.reshape(-1, x.shape[-1])
@@ -132,59 +154,66 @@ _DRAWN: dict[str, Callable[[_InputDraw], Array]] = {
     "sorted": lambda draw: np.sort(draw.normal(), axis=-1) if draw.shape else draw.normal(),
     "integers": lambda draw: draw.whole(-3, 3),
 }
+"""How each distribution of floats is drawn, by name."""
 
 ADVERSARIAL = ("equal", "powers", "cancelling", "huge", "sorted", "integers")
-"""Patterns that `adversarial` deals out to the inputs in turn; each is a distribution, too."""
+"""Patterns that `adversarial` deals out to the inputs in turn; each is a distribution too."""
 
 DISTRIBUTIONS = (
     "normal", "small", "large", "tiny", "mixed", "zeros", "positive", "shifted", "level",
     "adversarial",
 )  # fmt: skip
-"""What the float layer draws from."""
+"""What the float layer draws from, in this order."""
 
 _ODD = {"nan": np.nan, "infinity": np.inf}
+"""The value that is not finite, by the name of the distributions that hold it once."""
 NANS, INFINITIES = "nans", "infinities"
+"""Names of the distributions with NaN and with infinities."""
 SPECIAL = (NANS, INFINITIES)
-"""Normal inputs, some of them not finite: for the strict policy."""
+"""Distributions of normal inputs, some of them not finite, for the strict policy."""
 
 EVERY = (*DISTRIBUTIONS, *ADVERSARIAL)
+"""All distributions of finite values."""
 
 _MOST_WHOLE = {"large": 1000, "tiny": 1, "zeros": 1}
-"""The largest whole number that an integer input is drawn from, where it is not 8."""
+"""The largest magnitude of an integer input, where it is not 8."""
 _SHIFTED_WHOLE = 1000
-"""Around it are those that are shifted, as far as there are such."""
+"""The centre of `shifted` integers, where the type reaches as far."""
 _LIMITS = {DType.I32: (-(2**31), 2**31 - 1), DType.I8: (-128, 127), DType.U8: (0, 255)}
+"""The smallest and largest value of each integer type."""
 
 
 def special(types: Sequence[TensorType], names: Sequence[str] = SPECIAL) -> tuple[str, ...]:
-    """These, and for each input of floats one in which one element alone is not finite.
+    """`names`, and for each float input a distribution in which one of its elements is not finite.
 
-    Where one of sixteen is not, sums of many are nowhere finite, and tell nothing apart.
+    Where one of sixteen elements is not finite, sums of many are nowhere finite, and show no
+    difference.
     """
-    floats = [at for at, one in enumerate(types) if one.dtype not in EXACT]
+    floats = [at for at, type_ in enumerate(types) if type_.dtype not in EXACT]
     alone = {NANS: "nan", INFINITIES: "infinity"}
     return (*names, *(f"{alone[name]}-at-{at}" for name in names for at in floats))
 
 
 def draw_inputs(program: Program, distribution: str, seed: int) -> list[Array]:
-    """A value of each input of a program, rounded to its element type, in its working type."""
+    """A value of each input of `program`, rounded to its element type, in its working type."""
     types = [term.type for term in program.inputs]
     return draw(types, distribution, seed)
 
 
 def draw(types: Sequence[TensorType], distribution: str, seed: int) -> list[Array]:
-    """A value of each type, which depends on the seed, the name and the position alone."""
+    """A value of each type, which depends on `seed`, `distribution` and the position alone."""
     names = (*EVERY, *special(types))
     if distribution not in names:
-        known = ", ".join(names)
-        raise ValueError(f"no distribution {distribution!r}: there are {known}")
+        listing = ", ".join(names)
+        raise ValueError(f"no distribution {distribution!r}: there are {listing}")
     return [
-        _one(type_, _pattern(distribution, seed, index), _random(seed, distribution, index))
+        _draw_input(type_, _pattern(distribution, seed, index), _random(seed, distribution, index))
         for index, type_ in enumerate(types)
     ]
 
 
 def _pattern(distribution: str, seed: int, index: int) -> str:
+    """The distribution of input `index`: `nan-at-1` is NaN at 1 and `normal` elsewhere."""
     odd, alone, where = distribution.partition("-at-")
     if alone:
         return odd if int(where) == index else "normal"
@@ -194,11 +223,14 @@ def _pattern(distribution: str, seed: int, index: int) -> str:
 
 
 def _random(seed: int, distribution: str, index: int) -> np.random.Generator:
+    """The stream of one input."""
+    # crc32, not hash(): the latter differs between processes.
     words = np.random.SeedSequence([seed, zlib.crc32(distribution.encode()), index])
     return np.random.Generator(np.random.PCG64(words))
 
 
-def _one(type_: TensorType, name: str, random: np.random.Generator) -> Array:
+def _draw_input(type_: TensorType, name: str, random: np.random.Generator) -> Array:
+    """A value of one input from distribution `name`."""
     shape = _numbers(type_)
     drawn = _InputDraw(random, shape, type_.dtype)
     if type_.dtype is DType.BOOL:
@@ -213,6 +245,7 @@ def _one(type_: TensorType, name: str, random: np.random.Generator) -> Array:
 
 
 def _whole(draw: _InputDraw, name: str) -> Array:
+    """An integer input within the limits of its type."""
     least, largest = _LIMITS[draw.dtype]
     most = _MOST_WHOLE.get(name, 8)
     low = 1 if name == "positive" else max(least, -most)
@@ -221,6 +254,7 @@ def _whole(draw: _InputDraw, name: str) -> Array:
 
 
 def _numbers(type_: TensorType) -> tuple[int, ...]:
+    """The shape in plain numbers; raises ShapeError for a symbolic size."""
     for size in type_.shape:
         if not isinstance(size, int):
             raise ShapeError(f"{type_} has no value: {size} is no number")
@@ -228,7 +262,7 @@ def _numbers(type_: TensorType) -> tuple[int, ...]:
 
 
 def _special(draw: _InputDraw, name: str) -> Array:
-    """Some elements that are not finite; one at least, where there is any."""
+    """Normal values of which a share is not finite, at least one where there is any."""
     x = rounded(np.asarray(draw.normal()), draw.dtype)
     where = np.asarray(draw.chance(_SPECIAL_SHARE))
     if where.size:
@@ -238,7 +272,7 @@ def _special(draw: _InputDraw, name: str) -> Array:
 
 
 def _alone(draw: _InputDraw, name: str) -> Array:
-    """One element that is not finite, of either sign."""
+    """Normal values with one element that is not finite, of either sign."""
     x = rounded(np.asarray(draw.normal()), draw.dtype)
     if x.size:
         flat = x.reshape(-1)

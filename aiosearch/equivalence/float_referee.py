@@ -1,4 +1,9 @@
-"""A float64 referee that classifies many small programs as equal to one, different, or unclear."""
+"""A float64 referee that finds small programs equal to an original, different, or unclear.
+
+A search asks about thousands of candidates for one original, so everything about the original is
+computed once (`FloatReferee`), and the noise of a candidate only where its values are not near
+already. `differs` is None where the answer depends on rounding.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +21,16 @@ from .rounding.noise import NoisyArray, exactly
 from .runnables import require_comparable
 
 DRAWS = ("normal", "zeros", "positive", "integers", "mixed", "small")
-"""Values that programs in sensible use do not overflow on."""
+"""Distributions on which programs in sensible use do not overflow."""
 
 SETTLING = ("normal", "positive", "mixed", "small")
-"""Those among them on which agreement means something: few values are zero."""
+"""Those of `DRAWS` on which agreement means something: few values are zero."""
 
 CLEAR = 1e-3
-"""A value says something if its noise is below this share of the output's largest."""
+"""A value counts if its noise is below this share of the output's largest value."""
 
 NOTHING = 1e-10
-"""Or if it is zero as far as this: the draws are of size one."""
+"""A value also counts if its noise is below this, as a zero's is: the draws are of size one."""
 
 _DOUBLE = Floats(np.float64)
 
@@ -42,33 +47,37 @@ class FloatReferee:
             self._trials.append((name, inputs, truth, [_clear(value) for value in truth]))
 
     def differs(self, b: Program) -> bool | None:
-        """True where a difference is certain, None where it is too close to call."""
+        """True where a difference of `b` is certain, None where it is too close to call."""
         require_comparable(self.original, b)
         settled = [False] * len(b.outputs)
         doubtful = False
         for name, inputs, truth, clear in self._trials:
-            found = _run(b, inputs)
-            if any((ours & ~np.isfinite(x)).any() for ours, x in zip(clear, found, strict=True)):
+            outputs = _run(b, inputs)
+            # Not finite where the original clearly is: no noise has to be computed to say so.
+            if any((ours & ~np.isfinite(x)).any() for ours, x in zip(clear, outputs, strict=True)):
                 return True
-            if not all(map(_near, truth, found)):
+            if not all(map(_near, truth, outputs)):
                 theirs = measured(b, inputs)
                 if any(
-                    apart(ours, other).any() or outside(ours, other).any()
-                    for ours, other in zip(truth, theirs, strict=True)
+                    apart(ours, their).any() or outside(ours, their).any()
+                    for ours, their in zip(truth, theirs, strict=True)
                 ):
                     return True
                 doubtful |= any(map(_doubtful, truth, theirs))
-                clear = [ours & _clear(other) for ours, other in zip(clear, theirs, strict=True)]
+                clear = [ours & _clear(their) for ours, their in zip(clear, theirs, strict=True)]
             if name in SETTLING:
+                # Each output needs one draw on which most of its values say something; agreement of
+                # noise with noise would accept everything.
                 settled = [
-                    before or _mostly(places, known)
-                    for before, places, known in zip(settled, clear, truth, strict=True)
+                    before or _mostly(places, exact)
+                    for before, places, exact in zip(settled, clear, truth, strict=True)
                 ]
         return None if doubtful or not all(settled) else False
 
 
 @lru_cache(maxsize=16)
 def _referee(a: Program, seed: int) -> FloatReferee:
+    """The referee of an original, for the next candidates of one search."""
     return FloatReferee(a, seed)
 
 
@@ -78,29 +87,29 @@ def referee_differs(a: Program, b: Program, seed: int = 0) -> bool | None:
 
 
 def _run(program: Program, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs in float64, of a program so small that no value need be let go."""
+    """The outputs in float64 of a program so small that no value need be released early."""
     with np.errstate(all="ignore"):
-        found = evaluate(program, _DOUBLE, [exactly(x).value for x in inputs])
-    return [value.astype(np.float64) for value in found]
+        outputs = evaluate(program, _DOUBLE, [exactly(x).value for x in inputs])
+    return [value.astype(np.float64) for value in outputs]
 
 
-def _clear(known: NoisyArray) -> Array:
-    """Where a value is finite and not made of noise."""
-    size = np.max(np.abs(known.value), where=np.isfinite(known.value), initial=0.0)
-    return np.asarray(np.isfinite(known.value) & (known.spread <= CLEAR * size + NOTHING))
+def _clear(measured: NoisyArray) -> Array:
+    """Where a value is finite and not dominated by noise; see `CLEAR`."""
+    size = np.max(np.abs(measured.value), where=np.isfinite(measured.value), initial=0.0)
+    return np.asarray(np.isfinite(measured.value) & (measured.spread <= CLEAR * size + NOTHING))
 
 
-def _mostly(places: Array, known: NoisyArray) -> bool:
-    """Whether half of the finite values say something, or there is no value at all."""
-    finite = np.count_nonzero(np.isfinite(known.value))
+def _mostly(places: Array, measured: NoisyArray) -> bool:
+    """Whether half of the finite values are among `places`, or there is no value at all."""
+    finite = np.count_nonzero(np.isfinite(measured.value))
     return not places.size or bool(0 < finite <= 2 * np.count_nonzero(places))
 
 
-def _near(known: NoisyArray, found: Array) -> bool:
+def _near(truth: NoisyArray, output: Array) -> bool:
     """Whether the noise of the original alone explains all differences where it is finite."""
     with np.errstate(all="ignore"):
-        near = np.abs(known.value - found) <= explained(known.spread)
-    return bool(np.all(near | ~np.isfinite(known.value)))
+        near = np.abs(truth.value - output) <= explained(truth.spread)
+    return bool(np.all(near | ~np.isfinite(truth.value)))
 
 
 def _doubtful(ours: NoisyArray, theirs: NoisyArray) -> bool:

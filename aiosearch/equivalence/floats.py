@@ -1,4 +1,25 @@
-"""Two programs in floating point, at their real shapes and types, under the domain policy."""
+"""Two programs in floating point, at their real shapes and types, under the domain policy.
+
+Problem: a candidate that is equal in real numbers may still lose digits or overflow: E[x²] - E[x]²
+for a variance. How much may it lose? The original rounds too, and cancels too.
+
+Method: on each of `DISTRIBUTIONS`, both programs run in their own types, and the original a second
+time in float64 with its noise (`rounding.noise`), which is the truth. Errors are counted in units
+in the last place, where a unit is never below what rounding does to the original at that element.
+The candidate passes if its worst error is at most twice the original's plus `SLACK`.
+
+Example: the original's worst error is 1.5 units, so the candidate may have 2·1.5 + 4 = 7. On
+`shifted` inputs of mean 1024, E[x²] and E[x]² agree in most of their digits, which the naive
+variance loses: it fails there, and passes on `normal` ones.
+
+Domain policy: where the original is not finite, the candidate may be anything, unless `strict`;
+where the original is finite, the candidate has to be. Where rounding decides the original's value,
+nothing is compared (`Trial.undetermined`), and a trial without anything to compare is skipped.
+
+Invariant: this layer speaks against candidates; it never proves equality. Cost: for each
+distribution one run of either program, and one of the original with noise, at full size. See
+docs/why/verdicts.md.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +45,32 @@ SLACK = 4.0
 """Units in the last place that a candidate may lose beyond twice what the original loses."""
 
 _TYPICAL, _LEAST_SEEN, _LUCK = 8.0, 2.0**-8, 2.0**-12
-"""Roundings mostly come to an eighth of what they may, and are never taken for nothing. Where next
-to none is seen, it is by luck: the inputs need none."""
+"""How `_observed_share` scales noise to what is seen.
+
+Rounding errors mostly come to an eighth of their bound (`_TYPICAL`), and are never taken for less
+than `_LEAST_SEEN` of it. Where next to none is seen (`_LUCK`), it is by luck: the inputs need none.
+"""
 
 _USUAL = {DType.F32: 8.0}
-"""So many units, where roundings explain as much, are nothing to speak of: another order of a long
-sum may come to that, and what loses digits comes to more. In half types none does: sums are exact
-beside them."""
+"""Units that are no loss, for each type, where rounding explains as many.
+
+Another order of a long sum may come to that, and what loses digits comes to more. In half types
+there are none: sums are exact beside them.
+"""
 
 ENOUGH = 3
-"""Distributions that have to say something; evidence from fewer says that it is weak."""
+"""Distributions that have to say something; `FloatEvidence` from fewer says that it is weak."""
 
 _FLOOR: dict[Working, float] = {np.float32: 2.0**-116, np.float64: 2.0**-1012}
-"""No unit is smaller: what is near the end of a type's range is lost when its inverse overflows."""
+"""No unit is smaller.
+
+Values near the end of a type's range are lost when their inverse overflows.
+"""
 
 
 class FloatStatus(StrEnum):
+    """What one trial says: nothing against the candidate, something, or nothing at all."""
+
     PASSED = "passed"
     FAILED = "failed"
     SKIPPED = "skipped"
@@ -49,9 +80,9 @@ class FloatStatus(StrEnum):
 class Trial:
     """How a candidate fared on one distribution.
 
-    Errors are counted in units in the last place, where a unit is at least what roundings on the
-    way of the original do to the element: sums that cancel are not held to their own small size,
-    but differences that the original computes without a loss are.
+    Errors are counted in units in the last place, where a unit is at least what rounding on the way
+    of the original does to the element: sums that cancel are not held to their own small size, but
+    differences that the original computes without a loss are.
     """
 
     distribution: str
@@ -67,26 +98,30 @@ class Trial:
     """Elements at which the candidate is finite and the original is not."""
     output: int = 0
     index: tuple[int, ...] = ()
-    """Where the candidate is worst."""
+    """Where in `output` the candidate is worst."""
     expected: float = math.nan
     found: float = math.nan
     unseen: tuple[int, ...] = ()
-    """The outputs of which no element is compared."""
+    """The outputs of which no element is `compared`."""
     overflows: bool = False
-    """Whether it failed for nothing but that the candidate is not finite: elsewhere it is right."""
+    """Whether it failed only because the candidate is not finite somewhere.
+
+    Elsewhere it is right.
+    """
 
     @property
     def place(self) -> str:
-        """Where the candidate is worst, and both values."""
+        """Where the candidate is worst, and both values, as text."""
         index = ", ".join(map(str, self.index))
-        found, expected = _told_apart(self.found, self.expected)
-        return f"output {self.output} at [{index}] is {found} and should be {expected}"
+        actual, expected = _distinct_digits(self.found, self.expected)
+        return f"output {self.output} at [{index}] is {actual} and should be {expected}"
 
     def __str__(self) -> str:
         text = f"{self.distribution} {self.status}: {self.reason}"
         return f"{text} ({self.place})" if self.status is FloatStatus.FAILED else text
 
     def to_dict(self) -> dict[str, Any]:
+        """The trial for JSON."""
         return {
             "distribution": self.distribution,
             "status": self.status.value,
@@ -118,29 +153,33 @@ class FloatEvidence:
     strict: bool
     trials: tuple[Trial, ...]
     remark: str = ""
-    """Where nothing is known, what in the original may be why."""
+    """Where the outcome is `unknown`, what in the original may be why."""
 
     @property
     def outcome(self) -> str:
         """`differ` if any trial failed, `agree` if any passed, else `unknown`.
 
-        Where rounding mostly decides an output, it is `unknown` whatever else is known.
+        Where rounding mostly decides an output, it is `unknown` whatever the trials say.
         """
-        found = {trial.status for trial in self.trials}
-        if FloatStatus.FAILED in found:
+        statuses = {trial.status for trial in self.trials}
+        if FloatStatus.FAILED in statuses:
             return "differ"
-        return "agree" if FloatStatus.PASSED in found and not self.undecided else "unknown"
+        return "agree" if FloatStatus.PASSED in statuses and not self.undecided else "unknown"
 
     @property
     def undecided(self) -> tuple[int, ...]:
-        """The outputs that rounding decides on most distributions on which there are numbers."""
+        """Outputs that rounding decides on most of the distributions that give numbers."""
         numbers = [trial for trial in self.trials if trial.compared or trial.undetermined]
-        decided = Counter(one for trial in numbers if trial.undetermined for one in trial.unseen)
-        return tuple(sorted(one for one, count in decided.items() if 2 * count > len(numbers)))
+        decided = Counter(
+            output for trial in numbers if trial.undetermined for output in trial.unseen
+        )
+        return tuple(
+            sorted(output for output, count in decided.items() if 2 * count > len(numbers))
+        )
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """The distributions that say nothing."""
+        """The distributions that say nothing, by name."""
         return self._named(FloatStatus.SKIPPED)
 
     @property
@@ -156,6 +195,7 @@ class FloatEvidence:
 
     @property
     def failed(self) -> tuple[str, ...]:
+        """The distributions that speak against the candidate, by name."""
         return self._named(FloatStatus.FAILED)
 
     @property
@@ -171,6 +211,7 @@ class FloatEvidence:
 
     @property
     def newly_defined(self) -> int:
+        """Elements, over all `trials`, at which only the candidate is finite."""
         return sum(trial.newly_defined for trial in self.trials)
 
     def __str__(self) -> str:
@@ -190,23 +231,25 @@ class FloatEvidence:
         return "; ".join([*parts, *([self.remark] if self.remark else [])])
 
     def _skips(self) -> list[str]:
-        """What says nothing, once for each reason."""
+        """The skipped distributions as text, once for each reason."""
         skipped = [trial for trial in self.trials if trial.status is FloatStatus.SKIPPED]
         reasons = dict.fromkeys(trial.reason for trial in skipped)
         return [
-            f"{', '.join(one.distribution for one in skipped if one.reason == reason)} skipped:"
-            f" {reason}"
+            f"{', '.join(trial.distribution for trial in skipped if trial.reason == reason)}"
+            f" skipped: {reason}"
             for reason in reasons
         ]
 
     def _named(self, status: FloatStatus) -> tuple[str, ...]:
+        """The distributions whose trial has `status`."""
         return tuple(trial.distribution for trial in self.trials if trial.status is status)
 
     def remarked(self, original: Program) -> FloatEvidence:
-        """The same, with what may be why nothing is known, where that is so."""
+        """The evidence with a `remark` where the outcome is `unknown`."""
         return self if self.outcome != "unknown" else replace(self, remark=masking_remark(original))
 
     def to_dict(self) -> dict[str, Any]:
+        """The evidence for JSON, with all trials."""
         return {
             "outcome": self.outcome,
             "remark": self.remark,
@@ -217,8 +260,8 @@ class FloatEvidence:
         }
 
 
-def _told_apart(x: float, y: float) -> tuple[str, str]:
-    """Two numbers, in as many digits as it takes."""
+def _distinct_digits(x: float, y: float) -> tuple[str, str]:
+    """Two numbers in as many digits as tell them apart: `("1.00001", "1")`."""
     for digits in (6, 9):
         if f"{x:.{digits}g}" != f"{y:.{digits}g}":
             return f"{x:.{digits}g}", f"{y:.{digits}g}"
@@ -226,7 +269,7 @@ def _told_apart(x: float, y: float) -> tuple[str, str]:
 
 
 def plain(number: float) -> float | str:
-    """A number that JSON can hold; others by name."""
+    """A number that JSON can hold; infinities and NaN by name, as `"inf"`."""
     return float(number) if math.isfinite(number) else str(float(number))
 
 
@@ -240,20 +283,20 @@ def compare_floats(
 ) -> FloatEvidence:
     """Runs the original `a` and the candidate `b` in their own types, against float64."""
     require_comparable(a, b)
-    found = compare_sides(
+    evidence = compare_sides(
         ExecutedProgram(a),
         ExecutedProgram(b),
         seed=seed,
         strict=strict,
         distributions=distributions,
     )
-    return found.remarked(a)
+    return evidence.remarked(a)
 
 
 def compare_sides(
     a: RunnableSide, b: RunnableSide, *, seed: int, strict: bool, distributions: Sequence[str]
 ) -> FloatEvidence:
-    """The same of whatever can be run; the truth is the original's."""
+    """Compares whatever can be run, on each of `distributions`; the truth is that of `a`."""
     names = [*distributions, *not_finite(a, strict)]
     trials = (compare_on(draw(a.inputs, name, seed), a, b, name, strict) for name in names)
     return FloatEvidence(seed, strict, tuple(trials))
@@ -262,15 +305,15 @@ def compare_sides(
 def compare_on(
     inputs: Sequence[Array], a: RunnableSide, b: RunnableSide, distribution: str, strict: bool
 ) -> Trial:
-    """One trial on given inputs, which `distribution` names."""
+    """One trial on given `inputs`, which `distribution` names."""
     ours = a.own(inputs)
     theirs = b.own(inputs)
     truth = _truth(a, inputs, ours)
     dtypes = [type_.dtype for type_ in a.outputs]
     with np.errstate(all="ignore"):
         outputs = [
-            _FloatOutput(number, dtype, a.unit(dtype), own, other, real, strict)
-            for number, (dtype, own, other, real) in enumerate(
+            _FloatOutput(number, dtype, a.unit(dtype), our, their, real, strict)
+            for number, (dtype, our, their, real) in enumerate(
                 zip(dtypes, ours, theirs, truth, strict=True)
             )
         ]
@@ -278,14 +321,14 @@ def compare_on(
 
 
 def _truth(a: RunnableSide, inputs: Sequence[Array], ours: list[Array]) -> list[NoisyArray]:
-    """What the original should be; not asked for where it is nowhere finite."""
+    """What the original should give; not computed where it is nowhere finite."""
     if not any(np.isfinite(value).any() for value in ours):
         return [NoisyArray(value) for value in ours]
     return a.truth(inputs)
 
 
 class _FloatOutput:
-    """One output of one trial."""
+    """One output of one trial: errors of both sides, and what is not compared."""
 
     def __init__(
         self,
@@ -305,47 +348,57 @@ class _FloatOutput:
         self.truth = truth.value.astype(np.float64)
         self.loss = math.sqrt(unit)
         finite = np.isfinite(self.ours)
+        # An element counts if its noise is small beside the output's largest value: small elements
+        # of a large output are compared too, at the output's scale.
         size = np.max(np.abs(self.truth), where=np.isfinite(self.truth), initial=0.0)
         noise = np.broadcast_to(truth.spread, finite.shape)
-        known = finite & np.isfinite(self.truth)
+        both_finite = finite & np.isfinite(self.truth)
+        # How much of its noise bound each error of the original uses.
         shares = np.abs(self.ours - self.truth) / np.where(noise > 0, noise, np.inf)
-        clear = known & (_seen(shares, known) * noise <= self.loss * size)
+        clear = both_finite & (_observed_share(shares, both_finite) * noise <= self.loss * size)
         self.compared = finite & clear
         self.undetermined = int(np.count_nonzero(finite & ~clear))
         self.newly_defined = int(np.count_nonzero(~finite & np.isfinite(self.theirs)))
+        # Broken means refuted whatever the error: a number was there, and is not any more.
         self.broken = self.compared & ~np.isfinite(self.theirs)
         if strict:
             self.broken |= ~finite & ~_same_kind(self.ours, self.theirs)
-        own = 2 * UNIT.get(dtype, 0.0) * np.abs(self.truth)
+        # UNIT is half a unit in the last place, the error of one rounding.
+        last_place = 2 * UNIT.get(dtype, 0.0) * np.abs(self.truth)
         rough = unit > UNIT.get(dtype, unit)  # the device may round, and need not where it did not
         whole = dtype is DType.F64 or rough
-        explained = noise if whole else _seen(shares, self.compared) * noise
-        usual = np.maximum(np.minimum(noise, _USUAL.get(dtype, 0.0) * own), _FLOOR[working(dtype)])
-        self.ulp = np.maximum(np.maximum(explained, own), usual)
+        # The bound is scaled by what is seen of it: an original that is exact where its bound is
+        # wide holds the candidate to that. Not in float64, where truth and original round alike.
+        explained = noise if whole else _observed_share(shares, self.compared) * noise
+        usual = np.maximum(
+            np.minimum(noise, _USUAL.get(dtype, 0.0) * last_place), _FLOOR[working(dtype)]
+        )
+        self.ulp = np.maximum(np.maximum(explained, last_place), usual)
         if dtype is DType.F64:
             # The referee rounds as the programs do: the original's share of the difference is 0.
             self.ulp *= 2
         self.original = self._errors(self.ours)
         self.candidate = self._errors(self.theirs)
         off = np.abs(np.where(self.compared, self.ours - self.truth, 0.0))
+        # √unit of the scale is half of the digits: such an original is no measure for a candidate.
         self.lost = bool(np.any(off > self.loss * size))
 
     def _errors(self, values: Array) -> Array:
-        """Errors in units in the last place, where they are compared."""
+        """Errors of `values` in units in the last place, where they are compared."""
         off = np.abs(values - self.truth)
         return np.where(self.compared & (off > 0), off / self.ulp, 0.0)
 
     def overflows(self, most: float) -> bool:
-        """Whether the candidate is within an error wherever both are finite, or only it is."""
+        """Whether the candidate is within `most` wherever both are finite, or only it is finite."""
         there = np.isfinite(self.theirs)
         lacking = ~there & np.isfinite(self.ours)
         return not np.any(self.broken & ~lacking) and _largest(self.candidate[there]) <= most
 
     def shown_in(self, trial: Trial) -> Trial:
-        """Points at the first broken element, or at the one with the largest error."""
+        """`trial`, pointing at the first broken element or the one with the largest error."""
         broken = bool(self.broken.any())
         where = np.unravel_index(np.argmax(self.broken if broken else self.candidate), self.shape)
-        index = tuple(int(one) for one in where)
+        index = tuple(int(coordinate) for coordinate in where)
         expected = float((self.ours if broken else self.truth)[index])
         return replace(
             trial,
@@ -356,25 +409,28 @@ class _FloatOutput:
         )
 
 
-def _seen(shares: Array, where: Array) -> float:
-    """Of the noise that roundings explain, the share that they make up where they are seen.
+def _observed_share(shares: Array, where: Array) -> float:
+    """The share of the noise bound that the original's errors make up `where` they are seen.
 
-    Some originals are far more exact than that: differences of neighbours lose nothing.
+    Some originals are far more exact than the bound: differences of neighbours lose nothing.
     """
     largest = float(np.max(shares, where=where, initial=0.0))
+    # Never above the bound, never below _LEAST_SEEN of it.
     return min(1.0, max(_LEAST_SEEN, _TYPICAL * largest)) if largest > _LUCK else 1.0
 
 
 def _same_kind(x: Array, y: Array) -> Array:
-    """Both nan, or both the same infinity."""
+    """Where both are NaN, or both the same infinity."""
     return (np.isnan(x) & np.isnan(y)) | (np.isinf(x) & np.equal(x, y))
 
 
 def _largest(errors: Array) -> float:
+    """The largest error, 0 of none."""
     return float(np.max(errors, initial=0.0))
 
 
 def _judged(distribution: str, outputs: list[_FloatOutput]) -> Trial:
+    """The trial that all outputs together come to."""
     original = max(_largest(output.original) for output in outputs)
     candidate = max(_largest(output.candidate) for output in outputs)
     status, reason = _status(outputs, original, candidate)
@@ -391,8 +447,10 @@ def _judged(distribution: str, outputs: list[_FloatOutput]) -> Trial:
         unseen=tuple(
             output.number for output in outputs if output.ours.size and not output.compared.any()
         ),
-        overflows=status is FloatStatus.FAILED and all(one.overflows(most) for one in outputs),
+        overflows=status is FloatStatus.FAILED
+        and all(output.overflows(most) for output in outputs),
     )
+    # A broken output is worse than any error.
     worst = max(outputs, key=lambda output: (output.broken.any(), _largest(output.candidate)))
     return worst.shown_in(trial) if worst.ours.size else trial
 
@@ -400,6 +458,7 @@ def _judged(distribution: str, outputs: list[_FloatOutput]) -> Trial:
 def _status(
     outputs: list[_FloatOutput], original: float, candidate: float
 ) -> tuple[FloatStatus, str]:
+    """What a trial says, and why, from the worst errors of both sides."""
     if any(output.broken.any() for output in outputs):
         return (
             FloatStatus.FAILED,
@@ -413,6 +472,7 @@ def _status(
         if any(output.undetermined for output in outputs):
             return FloatStatus.SKIPPED, "rounding decides the original's value"
         return FloatStatus.SKIPPED, "the original is nowhere finite"
+    # Errors beyond half of the digits, counted in units.
     if any(original > 1 / output.loss for output in outputs):
         return FloatStatus.SKIPPED, "the original itself is inaccurate"
     if candidate > 2 * original + SLACK:

@@ -1,4 +1,8 @@
-"""Functions that are run and not read: floats are all that can be said of them."""
+"""Comparison of functions that can be run but not read, such as jitted jax functions.
+
+Nothing but floats can be asked of them. Their truth is a float64 run (`Runnable.double`), and their
+noise is estimated by running them on `NEARBY` inputs.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from .runnables import ExecutedProgram, RunnableSide, require_alike
 from .verdict import Status, Verdict
 
 NEARBY = 8
-"""How many inputs near those drawn tell what rounding does to a function."""
+"""How many inputs near those drawn are run to estimate the noise of a function."""
 
 
 class Runnable(Protocol):
@@ -40,6 +44,7 @@ class Runnable(Protocol):
 
 
 Comparable: TypeAlias = Runnable | Program
+"""What `compare_functions` compares: functions, or programs, whose noise is computed."""
 
 
 def compare_functions(
@@ -52,9 +57,9 @@ def compare_functions(
 ) -> FloatEvidence:
     """Runs the original `a` and the candidate `b` in their own types, against float64.
 
-    What rounding does to the original is estimated: it is the largest change of its float64
-    outputs at a few inputs whose elements are each half a unit in the last place away; in wider
-    types than half, as many of these as rounding a sum of all elements comes to.
+    What rounding does to the original is estimated: it is the largest change of its float64 outputs
+    at `NEARBY` inputs whose elements are each half a unit in the last place away; in wider types
+    than half, as many of these as rounding a sum of all elements comes to.
     """
     ours, theirs = _side(a, seed), _side(b, seed)
     require_alike(ours, theirs, "functions")
@@ -64,7 +69,7 @@ def compare_functions(
 def verify_functions(
     a: Comparable, b: Comparable, because: str, *, seed: int = 0, strict: bool = False
 ) -> Verdict:
-    """What floats say where nothing else can be asked; `because` tells what stands in the way.
+    """What floats say where nothing else can be asked; `because` states what stands in the way.
 
     They are believed where half of the distributions say something, and of every output.
     """
@@ -82,7 +87,7 @@ def verify_functions(
 
 
 def _silence(floats: FloatEvidence) -> str:
-    """Why floats say nothing, if they do not."""
+    """Why floats say nothing, if they do not; see `FloatEvidence.skipped`."""
     skipped = [trial for trial in floats.trials if trial.distribution in floats.skipped]
     if 2 * len(skipped) > len(floats.trials):
         return f"{skipped[0].reason} on {', '.join(floats.skipped)} inputs"
@@ -91,15 +96,16 @@ def _silence(floats: FloatEvidence) -> str:
     return ""
 
 
-def _side(given: Comparable, seed: int) -> RunnableSide:
-    return ExecutedProgram(given) if isinstance(given, Program) else _Estimated(given, seed)
+def _side(subject: Comparable, seed: int) -> RunnableSide:
+    """`subject` as a `RunnableSide`."""
+    return ExecutedProgram(subject) if isinstance(subject, Program) else _Estimated(subject, seed)
 
 
 class _Estimated:
-    """A function, and what rounding does to it as its neighbourhood shows.
+    """A function, with the noise that its neighbourhood shows.
 
-    Digits that are lost inside, whatever the inputs were rounded to, are not in it: they are in
-    the error of the original itself.
+    Digits that are lost inside, whatever the inputs were rounded to, are not in that noise: they
+    are in the error of the original itself.
     """
 
     def __init__(self, function: Runnable, seed: int) -> None:
@@ -110,12 +116,14 @@ class _Estimated:
         self.asks_for = ()  # nobody knows
 
     def unit(self, dtype: DType) -> float:
+        """The unit of `dtype`; float64's for types that are exact."""
         return UNIT.get(dtype, UNIT[DType.F64])
 
     def own(self, inputs: Sequence[Array]) -> list[Array]:
         return self.function.own(inputs)
 
     def truth(self, inputs: Sequence[Array]) -> list[NoisyArray]:
+        """Float64 outputs, with the largest change over `NEARBY` runs as noise."""
         exact = [exactly(x).value for x in inputs]
         values = self._double(exact)
         noises = [np.zeros(value.shape) for value in values]
@@ -131,10 +139,11 @@ class _Estimated:
         ]
 
     def _double(self, inputs: Sequence[Array]) -> list[Array]:
+        """Float64 outputs on exact inputs."""
         return [np.asarray(value, np.float64) for value in self.function.double(inputs)]
 
     def _moved(self, inputs: Sequence[Array], turn: int) -> list[Array]:
-        """The inputs, each element a step further up or down."""
+        """`inputs` with each element a step further up or down; `turn` selects the signs."""
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, turn])))
         return [
             x * (1 + random.choice((-1.0, 1.0), x.shape) * _step(type_.dtype, x.size))
@@ -145,7 +154,7 @@ class _Estimated:
 
 
 def _step(dtype: DType, count: int) -> float:
-    """The unit of a type, or what a sum of so many elements loses in its working type.
+    """The unit of `dtype`, or what a sum of `count` elements loses in its working type.
 
     It is at least the smallest step that there is in float64 itself.
     """
@@ -154,6 +163,8 @@ def _step(dtype: DType, count: int) -> float:
 
 
 def _change(value: Array, near: Array) -> Array:
+    """The size of the change from `value` to `near`; infinite where that is NaN."""
     with np.errstate(all="ignore"):
         gap = np.abs(near - value)
+    # ∞ - ∞ is NaN: a function that leaves the numbers nearby is unsure here.
     return np.where(np.isnan(gap), np.inf, gap)

@@ -1,4 +1,9 @@
-"""Are two programs the same? Fields first, then a proof for all shapes, then floats."""
+"""The verdict on two programs: fields first, then a proof for all shapes, then floats.
+
+`verify(a, b)` asks the layers in order of cost. Fields find differences of functions; a proof
+extends equality to all shapes; floats can only speak against a candidate that the first two accept,
+or find a counterexample where they do not.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +34,8 @@ def verify(
 ) -> Verdict:
     """Whether the candidate `b` may stand in for the original `a`.
 
-    Inputs are matched by position. `strict` also asks for NaN and infinity where the original
-    gives them. Without `floats` only real numbers are compared, at shapes of any size.
+    Inputs are matched by position. `strict` also asks for NaN and infinity where the original gives
+    them. Without `floats` only real numbers are compared, at shapes of any size.
     """
     require_comparable(a, b)
     judge = _Judge(a, b, seed, draws, strict, floats)
@@ -39,7 +44,7 @@ def verify(
 
 @dataclass
 class _Judge:
-    """One comparison."""
+    """One comparison, by layers that each refine a `Verdict`."""
 
     a: Program
     b: Program
@@ -49,83 +54,94 @@ class _Judge:
     with_floats: bool
 
     def verdict(self) -> Verdict:
-        return self._of_wholes(self._in_floats(self._about_numbers(self._best())))
+        """The layers in their order."""
+        return self._limited_to_int32(self._in_floats(self._without_residues(self._best())))
 
-    def _of_wholes(self, found: Verdict) -> Verdict:
-        """Says of what is equal in numbers without end that it is so only where none wraps."""
-        if not found.status.accepted or self.a.outputs == self.b.outputs:
-            return found
-        if not any(may_overflow(one, at_any_size=True) for one in (self.a, self.b)):
-            return found
-        return replace(found, scope=f"{found.scope}, where no whole number passes 32 bits")
+    def _limited_to_int32(self, verdict: Verdict) -> Verdict:
+        """Narrows the scope of an accepted verdict where integers may wrap at 32 bits."""
+        if not verdict.status.accepted or self.a.outputs == self.b.outputs:
+            return verdict
+        if not any(may_overflow(program, at_any_size=True) for program in (self.a, self.b)):
+            return verdict
+        return replace(verdict, scope=f"{verdict.scope}, where no whole number passes 32 bits")
 
-    def _about_numbers(self, found: Verdict) -> Verdict:
-        """Takes back what real numbers say of a program about its own rounding."""
-        if not found.status.accepted or self.a.outputs == self.b.outputs:
-            return found
+    def _without_residues(self, verdict: Verdict) -> Verdict:
+        """Withdraws acceptance of a program that computes its own rounding; see `residue`."""
+        if not verdict.status.accepted or self.a.outputs == self.b.outputs:
+            return verdict
         if (term := residue(self.a, self.seed)) is None:
-            return found
-        return replace(found, status=Status.CANNOT_JUDGE, scope="", reason=_about(term))
+            return verdict
+        return replace(verdict, status=Status.CANNOT_JUDGE, scope="", reason=_about(term))
 
     def _best(self) -> Verdict:
-        """The verdict about all shapes; or about fewer, where it is a better one."""
+        """The verdict about all shapes; or about fewer, where that is a better one."""
         programs = [self.a, self.b]
-        found = self._in_reals(generalise(programs))
-        if found.status is Status.PROVED:
-            return found
+        verdict = self._in_reals(generalise(programs))
+        # Proved for all shapes: no other generalisation can be better.
+        if verdict.status is Status.PROVED:
+            return verdict
         said = literal_sizes(programs)
         if said:
             again = self._in_reals(generalise(programs, said))
-            found = again if again.status.accepted else found
-        if not found.status.accepted:
+            # A literal 0.125 may be 1/8 for a size of 8: if the program is wrong at all sizes, it
+            # may be right where that size is fixed.
+            verdict = again if again.status.accepted else verdict
+        if not verdict.status.accepted:
+            # Last resort: sizes that happen to be equal here are assumed to be one size.
             again = self._in_reals(generalise(programs, tied=True))
             if again.status.accepted:
                 return replace(again, scope=f"{again.scope}, if sizes that are equal here stay so")
-        return found
+        return verdict
 
     def _in_reals(self, general: Generalised) -> Verdict:
-        """What the first two layers say."""
+        """What fields and proof say of the programs at general shapes."""
         ours, theirs = general.reduced()
         fields = compare_fields(ours, theirs, seed=self.seed, draws=self.draws)
-        found = Verdict(Status.CANNOT_JUDGE, "", "", general.shape_text(), fields)
+        verdict = Verdict(Status.CANNOT_JUDGE, "", "", general.shape_text(), fields)
+        # Formal difference: a proof cannot exist, only floats can show it on real inputs.
         if fields.outcome == "differ":
-            return found
+            return verdict
         a, b = general.programs
         proof = prove(a, b, general.values)
-        found = replace(found, proof=proof)
+        verdict = replace(verdict, proof=proof)
         if proof.proved:
-            return replace(found, status=Status.PROVED, scope=_all_shapes(general))
+            return replace(verdict, status=Status.PROVED, scope=_all_shapes(general))
         if fields.outcome == "agree":
-            return replace(found, status=Status.TESTED, scope=f"at {found.shape}")
-        return found
+            return replace(verdict, status=Status.TESTED, scope=f"at {verdict.shape}")
+        return verdict
 
-    def _in_floats(self, found: Verdict) -> Verdict:
-        """Lets floats speak against it; asks them for a counterexample where there is no proof."""
+    def _in_floats(self, verdict: Verdict) -> Verdict:
+        """Lets floats speak against `verdict`.
+
+        Asks them for a counterexample where there is no proof.
+        """
         floats: FloatEvidence | None = None
-        if found.status.accepted and self.with_floats:
+        if verdict.status.accepted and self.with_floats:
             floats = compare_floats(self.a, self.b, seed=self.seed, strict=self.strict)
-            found = replace(found, floats=floats)
+            verdict = replace(verdict, floats=floats)
+            # Equal output terms are equal in floats, whatever rounding does.
             if floats.undecided and self.a.outputs != self.b.outputs:
                 return replace(
-                    found, status=Status.CANNOT_JUDGE, scope="", reason=_undecided(floats)
+                    verdict, status=Status.CANNOT_JUDGE, scope="", reason=_undecided(floats)
                 )
             if floats.outcome != "differ":
-                return found
-        elif found.status is Status.PROVED:
-            return found
+                return verdict
+        elif verdict.status is Status.PROVED:
+            return verdict
         shown = find_counterexample(self.a, self.b, seed=self.seed, strict=self.strict)
         if shown is not None:
-            return self._refuted(found, shown)
+            return self._refuted(verdict, shown)
         if floats is not None:
             why = f"it is less accurate on {', '.join(floats.failed)} inputs"
-            return replace(found, status=Status.REFUTED, scope="", reason=why)
-        if found.status.accepted or found.reason:
-            return found
-        return replace(found, reason=_obstacle(found))
+            return replace(verdict, status=Status.REFUTED, scope="", reason=why)
+        if verdict.status.accepted or verdict.reason:
+            return verdict
+        return replace(verdict, reason=_obstacle(verdict))
 
-    def _refuted(self, found: Verdict, shown: Counterexample) -> Verdict:
+    def _refuted(self, verdict: Verdict, shown: Counterexample) -> Verdict:
+        """`verdict` as refuted by a counterexample."""
         return replace(
-            found,
+            verdict,
             status=Status.REFUTED,
             scope="",
             reason=str(shown),
@@ -135,6 +151,7 @@ class _Judge:
 
 
 def _about(term: Term) -> str:
+    """The reason for withdrawing acceptance: the `term` that is a residue."""
     return (
         f"the original computes with its own rounding errors: `{term.operator.name}` gives"
         f" {term.type} of which real numbers say that it is zero"
@@ -142,12 +159,14 @@ def _about(term: Term) -> str:
 
 
 def _undecided(floats: FloatEvidence) -> str:
+    """The reason where rounding decides the original's outputs."""
     outputs = ", ".join(map(str, floats.undecided))
-    told = f"on most inputs rounding decides what the original gives in output {outputs}"
-    return f"{told}: {floats.remark}" if floats.remark else told
+    remark = f"on most inputs rounding decides what the original gives in output {outputs}"
+    return f"{remark}: {floats.remark}" if floats.remark else remark
 
 
 def _labels(a: Program, b: Program) -> str:
+    """The axes that `b` confuses, as text; empty where labels do not tell."""
     try:
         return str(explain_labels(a, b) or "")
     except TensorError:
@@ -155,18 +174,19 @@ def _labels(a: Program, b: Program) -> str:
 
 
 def _all_shapes(general: Generalised) -> str:
+    """The scope of a proof: all shapes, but for sizes that the programs fix."""
     if not general.fixed:
         return "for all shapes"
-    kept = ", ".join(f"{name} = {why.split(':')[0]}" for name, why in general.fixed.items())
-    return f"for all shapes with {kept}"
+    fixed = ", ".join(f"{name} = {why.split(':')[0]}" for name, why in general.fixed.items())
+    return f"for all shapes with {fixed}"
 
 
-def _obstacle(found: Verdict) -> str:
-    """Why nothing could be said."""
-    fields = found.fields
+def _obstacle(verdict: Verdict) -> str:
+    """Why nothing could be said of the programs."""
+    fields = verdict.fields
     if fields is not None and fields.outcome == "differ":
         return f"the fields differ ({fields.reason}), and no floats were found that show it"
     parts = [fields.reason if fields is not None else "", "no proof was found"]
-    if found.proof is not None and found.proof.obstacle:
-        parts[1] += f": {found.proof.obstacle}"
+    if verdict.proof is not None and verdict.proof.obstacle:
+        parts[1] += f": {verdict.proof.obstacle}"
     return "; ".join(part for part in parts if part)

@@ -1,23 +1,30 @@
-"""Detection of large mask constants in a program that absorb every drawn input by rounding."""
+"""Detection of large mask constants that absorb every drawn input by rounding.
+
+`add(scores, mul(mask, 1e9))` is 1e9 wherever the mask is 1: float32 keeps no digit of a score
+beside it, so that `FloatEvidence` has nothing to compare. `masking_remark` says so to the user.
+"""
 
 from __future__ import annotations
 
 from ..tensor.terms import LITERAL, Program
 
 LEAST_MASKING_CONSTANT = 1e4
-"""What masks are multiplied by at least; scores are seldom larger than some tens."""
+"""The least factor that counts as a mask constant; scores seldom exceed some tens."""
 
 
 def masking_remark(program: Program) -> str:
-    """What is multiplied by a number so large that nothing counts beside it, in words, or none."""
+    """A sentence about the first factor of `program` beside which summands are lost.
+
+    Empty if none.
+    """
     factors = (
-        float(one.parameter("value"))
+        float(factor.parameter("value"))
         for term in program.terms()
         if term.operator.name == "mul"
-        for one in term.arguments
-        if one.operator is LITERAL
+        for factor in term.arguments
+        if factor.operator is LITERAL
     )
-    large = next((one for one in factors if abs(one) >= LEAST_MASKING_CONSTANT), None)
+    large = next((factor for factor in factors if abs(factor) >= LEAST_MASKING_CONSTANT), None)
     if large is None:
         return ""
     return (

@@ -1,6 +1,8 @@
 """Inputs so large that products of them overflow while the original is still finite.
 
-They tell which rewrites compute on the way what is larger than all that the original computes.
+They show which rewrites compute intermediate values larger than any of the original's: `(x·y)/z`
+overflows where `x·(y/z)` does not. Inputs are scaled by powers of two, which loses no digit, as far
+as the original stays accurate.
 """
 
 from __future__ import annotations
@@ -23,43 +25,45 @@ from .rounding.noise import NoisyArray
 from .runnables import ExecutedProgram
 
 _BASES = ("normal", "positive")
-"""What is multiplied: the first of these on which the original is right."""
+"""Distributions that are scaled: the first on which the original is accurate."""
 
 _END = {DType.F16: 15, DType.BF16: 127, DType.F32: 127}
-"""The largest powers of two. What rounding does in f64 cannot be told so far out."""
+"""The largest binary exponent of each type; float64 has no wider type to be checked against."""
 
 _SMALL = 1 << 15
-"""A program none of whose values has more elements is looked at as it is."""
+"""A program none of whose values has more elements is examined at its own shape."""
 
 _ROOM = {DType.F16: 4, DType.BF16: 14, DType.F32: 14}
-"""How far below the largest that it can be an output, or an input, is kept where a program is
-looked at in small, for sums that are longer yet."""
+"""Binary exponents left free below overflow where a program is examined at a reduced shape.
+
+Sums at the real shape are longer, and so larger.
+"""
 
 _LEAST = 4
-"""By lower powers inputs are not raised: among those of other distributions are such, too."""
+"""Inputs are not scaled by lower powers of two: other distributions hold such values."""
 
 _MOST = 1 << 20
-"""Programs that have larger inputs even at a reduced shape are not looked at."""
+"""Programs whose inputs have more elements even at a reduced shape are not examined."""
 
 
 @dataclass(frozen=True)
 class OverflowInputs:
-    """How far each input can be raised."""
+    """How far each input can be raised before the original fails."""
 
     base: str
-    """The distribution that is multiplied."""
+    """The distribution that is scaled."""
     powers: tuple[int, ...]
-    """Of two, by which; that loses nothing."""
+    """The power of two for each input."""
 
     def inputs(self, program: Program, seed: int) -> list[Array]:
-        """Those of a program, whatever its sizes."""
+        """Scaled inputs of `program`, whatever its sizes."""
         return _scaled(program, draw_inputs(program, self.base, seed), self.powers)
 
 
 def overflow_inputs(program: Program, seed: int) -> list[OverflowInputs]:
-    """The first input raised as far as can be, then the next; from the last on; and all alike.
+    """Inputs raised in turn, first to last and last to first, and all alike.
 
-    Nothing where none can be, or where the original is not even right on usual inputs.
+    Empty where none can be raised, or where the original is inaccurate even on usual inputs.
     """
     if not program.inputs:
         return []
@@ -70,27 +74,30 @@ def overflow_inputs(program: Program, seed: int) -> list[OverflowInputs]:
     small = program if whole else small
     for base in _BASES:
         inputs = draw_inputs(small, base, seed)
-        if _right(small, inputs):
+        if _is_accurate(small, inputs):
             places = range(len(inputs))
             raised = [_raised(small, inputs, order) for order in (places, places[::-1])]
+            # Raising the first input to the end leaves no room for the next; alike, each has a
+            # share.
             raised.append(_raised_alike(small, inputs))
-            found = [_let_down(small, inputs, one, whole) for one in raised]
+            lowered = [_lowered(small, inputs, powers_of_two, whole) for powers_of_two in raised]
             return [
                 OverflowInputs(base, powers)
-                for powers in dict.fromkeys(found)
+                for powers in dict.fromkeys(lowered)
                 if max(powers) >= _LEAST
             ]
     return []
 
 
 def _raised(program: Program, inputs: Sequence[Array], order: Sequence[int]) -> list[int]:
-    """One input after the other is raised as far as the original allows."""
+    """Raises one input after the other, in `order`, as far as the original allows."""
     powers = [0] * len(inputs)
     types = [term.dtype for term in program.inputs]
 
     def holds(at: int, power: int) -> bool:
-        tried = [power if place == at else one for place, one in enumerate(powers)]
-        return _right(program, _scaled(program, inputs, tried))
+        """Whether the original is accurate with input `at` raised by `power`."""
+        tried = [power if place == at else before for place, before in enumerate(powers)]
+        return _is_accurate(program, _scaled(program, inputs, tried))
 
     for at in order:
         if types[at] in _END:
@@ -99,29 +106,32 @@ def _raised(program: Program, inputs: Sequence[Array], order: Sequence[int]) -> 
 
 
 def _raised_alike(program: Program, inputs: Sequence[Array]) -> list[int]:
-    """All by one power, as what multiplies all of them overflows by more than one alone can be."""
+    """Raises all inputs by one power.
+
+    What multiplies all of them overflows earlier than each alone.
+    """
     ends = [_END.get(term.dtype, 0) for term in program.inputs]
 
     def powers(power: int) -> list[int]:
         return [min(power, end) for end in ends]
 
     most = _largest(
-        max(ends), lambda power: _right(program, _scaled(program, inputs, powers(power)))
+        max(ends), lambda power: _is_accurate(program, _scaled(program, inputs, powers(power)))
     )
     return powers(most)
 
 
-def _let_down(
+def _lowered(
     program: Program, inputs: Sequence[Array], powers: Sequence[int], whole: bool
 ) -> tuple[int, ...]:
-    """A little, so that there is room in what the original gives, or in the inputs at most."""
+    """Lowers `powers` a little, so that outputs, or at least inputs, have room below overflow."""
     room = max(1 if whole else _ROOM.get(term.dtype, 0) for term in program.inputs)
     side = ExecutedProgram(program)
 
     def sizes_at(less: int) -> list[float]:
-        lower = [max(0, one - less) for one in powers]
-        found = side.own(_scaled(program, inputs, lower))
-        return [float(np.max(np.abs(one.astype(np.float64)), initial=0.0)) for one in found]
+        lower = [max(0, power - less) for power in powers]
+        outputs = side.own(_scaled(program, inputs, lower))
+        return [float(np.max(np.abs(power.astype(np.float64)), initial=0.0)) for power in outputs]
 
     largest = sizes_at(0)
 
@@ -129,13 +139,15 @@ def _let_down(
         pairs = zip(sizes_at(less), largest, strict=True)
         return all(small <= large * 2.0**-room for small, large in pairs)
 
-    less = next((one for one in range(1, room) if has_room(one)), room)
-    return tuple(max(0, one - less) for one in powers)
+    # By the output where that helps: an input may be large as long as the result is not.
+    less = next((power for power in range(1, room) if has_room(power)), room)
+    return tuple(max(0, power - less) for power in powers)
 
 
 def _largest(most: int, holds: Callable[[int], bool]) -> int:
-    """The largest number up to `most` at which something holds that does so at 0."""
+    """The largest number up to `most` at which `holds`, by bisection; it holds at 0."""
     low, high = 0, most + 1
+    # If accuracy is not monotone in the power, bisection still ends at a power where it holds.
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)
@@ -143,6 +155,7 @@ def _largest(most: int, holds: Callable[[int], bool]) -> int:
 
 
 def _scaled(program: Program, inputs: Sequence[Array], powers: Sequence[int]) -> list[Array]:
+    """`inputs` times powers of two, in their element types."""
     with np.errstate(over="ignore"):
         return [
             rounded(np.ldexp(x, power), term.dtype) if power else x
@@ -150,10 +163,10 @@ def _scaled(program: Program, inputs: Sequence[Array], powers: Sequence[int]) ->
         ]
 
 
-def _right(program: Program, inputs: Sequence[Array]) -> bool:
+def _is_accurate(program: Program, inputs: Sequence[Array]) -> bool:
     """Whether a program gives finite numbers, those that it should give, and says something.
 
-    What is divided by something that has overflown is finite.
+    Finite alone is not enough: a number divided by an overflown one is 0.
     """
     if not all(np.isfinite(x).all() for x in inputs):
         return False
@@ -162,11 +175,11 @@ def _right(program: Program, inputs: Sequence[Array]) -> bool:
     return all(map(_near, side.own(inputs), side.truth(inputs), types))
 
 
-def _near(found: Array, wanted: NoisyArray, dtype: DType) -> bool:
-    """Whether all is near what it should be, and rounding decides no more than half of it."""
+def _near(output: Array, truth: NoisyArray, dtype: DType) -> bool:
+    """Whether `output` is near `truth`, and rounding decides no more than half of it."""
     with np.errstate(all="ignore"):
-        off = np.abs(found.astype(np.float64) - wanted.value)
-        size = np.max(np.abs(wanted.value), initial=0.0)
+        off = np.abs(output.astype(np.float64) - truth.value)
+        size = np.max(np.abs(truth.value), initial=0.0)
         most = math.sqrt(UNIT.get(dtype, 0.0)) * size
-        clear = np.broadcast_to(wanted.spread <= most, off.shape)
+        clear = np.broadcast_to(truth.spread <= most, off.shape)
         return bool(np.all(off <= most) and 2 * np.count_nonzero(clear) >= off.size)

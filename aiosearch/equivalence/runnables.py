@@ -1,4 +1,4 @@
-"""The runnable original and candidate that the float layer compares."""
+"""The runnable original and candidate that the float layer compares, and their common contract."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMPARISONS = ("less", "less_equal", "equal", "not_equal")
 
 
 class RunnableSide(Protocol):
-    """One of the two things that are compared."""
+    """An original or a candidate, as `compare_sides` runs it."""
 
     @property
     def inputs(self) -> Sequence[TensorType]: ...
@@ -29,11 +29,11 @@ class RunnableSide(Protocol):
 
     @property
     def asks_for(self) -> Sequence[str]:
-        """Of `SPECIAL`, what it is known to ask for, and so means to be given."""
+        """Those of `SPECIAL` that it tests for, and so expects among its inputs."""
         ...
 
     def unit(self, dtype: DType) -> float:
-        """The relative error that outputs of an element type have at least, where it rounds."""
+        """The relative error that outputs of `dtype` have at least, where it rounds."""
         ...
 
     def own(self, inputs: Sequence[Array]) -> list[Array]:
@@ -46,9 +46,9 @@ class RunnableSide(Protocol):
 
 
 class ExecutedProgram:
-    """A program on this package's machine.
+    """A program executed by `rounding.machine`.
 
-    What it should be on a device allows for operands of float32 products that are rounded there by
+    Its `truth` on a device allows for operands of float32 products that are rounded there by
     `product_unit`.
     """
 
@@ -60,8 +60,9 @@ class ExecutedProgram:
         self.asks_for = asked_for(program)
 
     def unit(self, dtype: DType) -> float:
-        own = UNIT.get(dtype, UNIT[DType.F64])
-        return max(own, self._product_unit) if dtype is DType.F32 else own
+        """The unit of `dtype`, or that of the matrix unit for float32."""
+        unit = UNIT.get(dtype, UNIT[DType.F64])
+        return max(unit, self._product_unit) if dtype is DType.F32 else unit
 
     def own(self, inputs: Sequence[Array]) -> list[Array]:
         return execute(self.program, OWN, inputs)
@@ -72,34 +73,37 @@ class ExecutedProgram:
 
 
 def asked_for(program: Program) -> tuple[str, ...]:
-    """NaN, where it compares something with itself; infinities, too, where with one of them."""
+    """NaN, where `program` compares a value with itself; infinities too, where with one of them."""
+    # x != x is the idiom for NaN, x == inf that for infinities: a program that tests for them
+    # handles them on purpose.
     terms = [term for term in walk(program.outputs) if term.operator.name in _COMPARISONS]
     compared = [term.arguments for term in terms]
-    if any(_is_infinite(one) for pair in compared for one in pair):
+    if any(_is_infinite(left) for pair in compared for left in pair):
         return SPECIAL
-    return (NANS,) if any(one is other for one, other in compared) else ()
+    return (NANS,) if any(left is right for left, right in compared) else ()
 
 
 def _is_infinite(term: Term) -> bool:
+    """Whether `term` is a literal infinity."""
     return term.operator is LITERAL and term.parameter("value") in (math.inf, -math.inf)
 
 
 def not_finite(side: RunnableSide, strict: bool) -> tuple[str, ...]:
-    """The distributions with elements that are not finite on which there are demands."""
+    """The distributions with elements that are not finite under which `side` is held to account."""
     return special(side.inputs, SPECIAL if strict else side.asks_for)
 
 
 def require_comparable(a: Program, b: Program) -> None:
-    """Raises ShapeError unless both take and give the same types."""
+    """Raises ShapeError unless both programs take and give the same types."""
     require_alike(ExecutedProgram(a), ExecutedProgram(b), "programs")
 
 
 def require_alike(a: RunnableSide, b: RunnableSide, what: str) -> None:
-    """Raises ShapeError unless both take and give the same types; `what` is what they are."""
+    """Raises ShapeError unless both sides have the same types; `what` names them in the message."""
     for which, ours, theirs in (
         ("inputs", a.inputs, b.inputs),
         ("outputs", a.outputs, b.outputs),
     ):
-        one, two = (", ".join(map(str, types)) for types in (ours, theirs))
-        if one != two:
-            raise ShapeError(f"the {what} have other {which}: {one} and {two}")
+        our_types, their_types = (", ".join(map(str, types)) for types in (ours, theirs))
+        if our_types != their_types:
+            raise ShapeError(f"the {what} have other {which}: {our_types} and {their_types}")

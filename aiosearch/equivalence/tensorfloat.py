@@ -23,10 +23,11 @@ _LOOSE = (None, "default", "fastest", "high", "bfloat16", "tensorfloat32", "TF32
 """The matmul precisions of jax at which XLA lets a GPU round: the first two of its three levels."""
 
 _PRODUCTS = ("matmul", "convolution")
+"""Names of the operators that matrix units compute."""
 
 
 def product_unit(platform: str, precision: str | None) -> float:
-    """By what operands of float32 products are rounded there; 0.0 where they are taken as they are.
+    """The unit by which operands of float32 products are rounded; 0.0 where they are not.
 
     >>> product_unit("cuda", None) == 2.0**-11
     True
@@ -37,9 +38,10 @@ def product_unit(platform: str, precision: str | None) -> float:
 
 
 def has_products(program: Program) -> bool:
-    """Whether it multiplies matrices of float32."""
+    """Whether `program` multiplies matrices of float32."""
     return any(
-        term.operator.name in _PRODUCTS and all(one.dtype is DType.F32 for one in term.arguments)
+        term.operator.name in _PRODUCTS
+        and all(argument.dtype is DType.F32 for argument in term.arguments)
         for term in walk(program.outputs)
     )
 
@@ -51,6 +53,8 @@ def in_tensor_float(x: Array) -> Array:
     True
     """
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    # Half of the 13 dropped bits, plus the lowest bit that stays: round half to even.
     even = (bits >> np.uint32(13)) & np.uint32(1)
-    kept = (bits + (np.uint32(0xFFF) + even)) & np.uint32(0xFFFFE000)
-    return np.where(np.isfinite(x), kept.view(np.float32), x).reshape(np.shape(x))
+    upper = (bits + (np.uint32(0xFFF) + even)) & np.uint32(0xFFFFE000)
+    # The payload of a NaN could carry into the exponent.
+    return np.where(np.isfinite(x), upper.view(np.float32), x).reshape(np.shape(x))

@@ -1,4 +1,4 @@
-"""What is known of two programs, and how."""
+"""What is known of two programs, and by which layer: the `Verdict` of `verify`."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ from .proof import Proof
 
 
 class Status(StrEnum):
-    """The four things that can be said. What is not proved is not refuted."""
+    """The four things that can be said of a candidate. What is not proved is not refuted."""
 
     PROVED = "proved"
     """Equal as functions of real numbers, at all shapes in scope; no floats speak against it."""
     TESTED = "tested"
-    """Equal but for the bound, at the shape that was tested; no float trial speaks against it.
+    """Equal but for `FieldEvidence.bound`, at the shape that was tested; no float trial against it.
 
-    Or floats alone speak for it, where the scope says so.
+    Or floats alone speak for it, where `Verdict.scope` says so.
     """
     REFUTED = "refuted"
     """They differ, on inputs that can be drawn again."""
     CANNOT_JUDGE = "cannot judge"
-    """Something stands in the way, which the reason names."""
+    """Something stands in the way, which `Verdict.reason` names."""
 
     @property
     def accepted(self) -> bool:
+        """Whether the candidate may stand in for the original."""
         return self in (Status.PROVED, Status.TESTED)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A status, what it is about, and the evidence of each layer that was asked."""
+    """A status, its scope, and the evidence of each layer that was asked."""
 
     status: Status
     reason: str
     """What stands in the way, or where they differ; empty where they are equal."""
     scope: str
-    """The shapes that the status is about."""
+    """The shapes that `status` is about."""
     shape: str
-    """The reduced shape that the fields were asked at."""
+    """The reduced shape that `fields` were asked at."""
     fields: FieldEvidence | None = None
     proof: Proof | None = None
     floats: FloatEvidence | None = None
@@ -52,10 +53,11 @@ class Verdict:
     """The axes that the second program confuses, if it does."""
 
     def summary(self) -> list[str]:
-        """What to show: the verdict, then a line for each layer."""
+        """Lines to show: the verdict, then one for each layer."""
         return list(self._lines())
 
     def _lines(self) -> Iterator[str]:
+        """The lines of `summary`."""
         yield f"{self.status} — {self.scope}" if self.status.accepted else f"{self.status}"
         if self.reason:
             yield f"  because {self.reason}"
@@ -69,7 +71,7 @@ class Verdict:
             yield f"  c floats: {self.floats}"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: the status and all evidence."""
+        """The status and all evidence, for JSON."""
         parts: dict[str, Any] = {
             "verdict": self.status.value,
             "reason": self.reason,

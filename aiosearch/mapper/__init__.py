@@ -16,16 +16,25 @@ if TYPE_CHECKING:
         Cluster,
         ComputeDevice,
         Distance,
-        Location,
+        GroupLocation,
         Node,
         ProcessorKind,
     )
-    from .costs import CostModel, FaithfulModel
+    from .costs import FaithfulModel, StepCostModel
     from .detection import detect_cluster
     from .errors import ClusterError, MappingError, PatternError, PlanError
     from .levels import Level, flatten
     from .mapped_program import MappedProgram, map_program
-    from .patterns import Access, Array, Call, Kind, Nested, Pattern, PatternProgram, read_program
+    from .patterns import (
+        Access,
+        Array,
+        Nested,
+        Pattern,
+        PatternCall,
+        PatternKind,
+        PatternProgram,
+        read_program,
+    )
     from .placement import place
     from .plans import PlacementPlan, read_plan
     from .splits import SplitSizes
@@ -36,27 +45,27 @@ __all__ = [
     "Array",
     "CacheGroup",
     "CacheLevel",
-    "Call",
     "Cluster",
     "ClusterError",
     "ComputeDevice",
-    "CostModel",
     "Distance",
     "FaithfulModel",
-    "Kind",
+    "GroupLocation",
     "Level",
-    "Location",
     "MappedProgram",
     "MappingError",
     "Nested",
     "Node",
     "Pattern",
+    "PatternCall",
     "PatternError",
+    "PatternKind",
     "PatternProgram",
     "PlacementPlan",
     "PlanError",
     "ProcessorKind",
     "SplitSizes",
+    "StepCostModel",
     "Team",
     "detect_cluster",
     "flatten",
@@ -79,10 +88,10 @@ __getattr__ = lazily(
         "ComputeDevice": ".clusters",
         "ProcessorKind": ".clusters",
         "Distance": ".clusters",
-        "Location": ".clusters",
+        "GroupLocation": ".clusters",
         "Node": ".clusters",
         "detect_cluster": ".detection",
-        "CostModel": ".costs",
+        "StepCostModel": ".costs",
         "FaithfulModel": ".costs",
         "ClusterError": ".errors",
         "MappingError": ".errors",
@@ -94,8 +103,8 @@ __getattr__ = lazily(
         "map_program": ".mapped_program",
         "Access": ".patterns",
         "Array": ".patterns",
-        "Call": ".patterns",
-        "Kind": ".patterns",
+        "PatternCall": ".patterns",
+        "PatternKind": ".patterns",
         "Nested": ".patterns",
         "Pattern": ".patterns",
         "PatternProgram": ".patterns",

@@ -33,7 +33,7 @@ def read_cluster(path: str | Path) -> Cluster:
     description = _load(path)
     if set(description) == {"network"} and isinstance(description["network"], dict):
         description = description["network"]
-    return _cluster(_Reader(description, path, ""))
+    return _cluster(_ClusterReader(description, path, ""))
 
 
 def write_cluster(cluster: Cluster, path: str | Path) -> None:
@@ -55,7 +55,7 @@ def _load(path: Path) -> dict[str, Any]:
     return description
 
 
-class _Reader:
+class _ClusterReader:
     """An object of a file, with the path to it for messages."""
 
     def __init__(
@@ -71,7 +71,7 @@ class _Reader:
             source = (file.parent / template).resolve()
             if source in through:
                 self.fail("template", f"leads back to {source}; a template cannot use itself")
-            base = _Reader(_load(source), source, path, (*through, source))
+            base = _ClusterReader(_load(source), source, path, (*through, source))
             fields = {**base.fields, **fields}
             # Templates that the template names for its parts are relative to the template.
             self.file = base.file
@@ -133,7 +133,7 @@ class _Reader:
             for row, line in enumerate(rows)
         )
 
-    def parts(self, key: str, build: Callable[[_Reader], PartT]) -> tuple[PartT, ...]:
+    def parts(self, key: str, build: Callable[[_ClusterReader], PartT]) -> tuple[PartT, ...]:
         listed = self.value(key)
         if not isinstance(listed, list) or not listed:
             self.fail(key, "must be a list of at least one")
@@ -142,11 +142,11 @@ class _Reader:
         for position, fields in enumerate(listed):
             if not isinstance(fields, dict):
                 self.fail(f"{key}[{position}]", f"must be an object, not {fields!r}")
-            built.append(build(_Reader(fields, self.file, f"{prefix}[{position}]")))
+            built.append(build(_ClusterReader(fields, self.file, f"{prefix}[{position}]")))
         return tuple(built)
 
 
-def _cluster(reader: _Reader) -> Cluster:
+def _cluster(reader: _ClusterReader) -> Cluster:
     nodes = reader.parts("nodes", _node)
     return Cluster(
         topology=reader.text("topology", ""),
@@ -156,7 +156,7 @@ def _cluster(reader: _Reader) -> Cluster:
     )
 
 
-def _node(reader: _Reader) -> Node:
+def _node(reader: _ClusterReader) -> Node:
     devices = reader.parts("devices", _device)
     return Node(
         identifier=reader.text("identifier"),
@@ -168,7 +168,7 @@ def _node(reader: _Reader) -> Node:
     )
 
 
-def _device(reader: _Reader) -> ComputeDevice:
+def _device(reader: _ClusterReader) -> ComputeDevice:
     kind = reader.text("type")
     if kind not in ProcessorKind.__members__:
         reader.fail("type", f"must be CPU or GPU, not {kind!r}")
@@ -183,7 +183,7 @@ def _device(reader: _Reader) -> ComputeDevice:
     )
 
 
-def _group(reader: _Reader) -> CacheGroup:
+def _group(reader: _ClusterReader) -> CacheGroup:
     return CacheGroup(
         identifier=reader.text("identifier"),
         cores=reader.whole("cores"),
@@ -196,7 +196,7 @@ def _group(reader: _Reader) -> CacheGroup:
     )
 
 
-def _cache(reader: _Reader) -> CacheLevel:
+def _cache(reader: _ClusterReader) -> CacheLevel:
     return CacheLevel(reader.number("latency"), reader.number("bandwidth"), reader.positive("size"))
 
 

@@ -35,14 +35,14 @@ class Distance(enum.IntEnum):
     NETWORK = 3
 
 
-class Location(NamedTuple):
-    """A cache group, by the positions of its node, device and group: `Location(0, 1, 79)`."""
+class GroupLocation(NamedTuple):
+    """A cache group, by the positions of its node, device and group: `GroupLocation(0, 1, 79)`."""
 
     node: int
     device: int
     group: int
 
-    def distance(self, to: Location) -> Distance:
+    def distance(self, to: GroupLocation) -> Distance:
         if self.node != to.node:
             return Distance.NETWORK
         if self.device != to.device:
@@ -109,19 +109,19 @@ class Cluster(Struct, frozen=True, kw_only=True):
     latency: tuple[tuple[float, ...], ...]
     nodes: tuple[Node, ...]
 
-    def device(self, at: Location) -> ComputeDevice:
+    def device(self, at: GroupLocation) -> ComputeDevice:
         return self.nodes[at.node].devices[at.device]
 
-    def group(self, at: Location) -> CacheGroup:
+    def group(self, at: GroupLocation) -> CacheGroup:
         return self.nodes[at.node].devices[at.device].groups[at.group]
 
-    def is_cpu(self, at: Location) -> bool:
+    def is_cpu(self, at: GroupLocation) -> bool:
         return self.device(at).kind is ProcessorKind.CPU
 
-    def locations(self) -> list[Location]:
+    def locations(self) -> list[GroupLocation]:
         """Every cache group, node by node."""
         return [
-            Location(node, device, group)
+            GroupLocation(node, device, group)
             for node, described in enumerate(self.nodes)
             for device, unit in enumerate(described.devices)
             for group in range(len(unit.groups))

@@ -40,7 +40,7 @@ class TeamCost(Struct, frozen=True):
     bytes: float
 
 
-class CostModel(Protocol):
+class StepCostModel(Protocol):
     """What the search asks a model."""
 
     def execution(self, split: PatternSplit, teams: Teams) -> Seconds:
@@ -175,12 +175,12 @@ def nearest_holder(holders: Iterable[Holder], team: Team) -> Holder | None:
     )
 
 
-def step_cost(model: CostModel, assignment: Assignment, holdings: DataHolders) -> float:
+def step_cost(model: StepCostModel, assignment: Assignment, holdings: DataHolders) -> float:
     """What the slowest team of a step takes, in seconds; nothing where nobody works."""
     return max((cost.total for cost in model.judge(assignment, holdings)), default=0.0)
 
 
-def score(model: CostModel, assignments: Iterable[Assignment]) -> float:
+def score(model: StepCostModel, assignments: Iterable[Assignment]) -> float:
     """The sum of the steps' costs: the score of a mapping."""
     total, holdings = 0.0, DataHolders()
     for assignment in assignments:

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from .costs import CostModel, score
+from .costs import StepCostModel, score
 from .mappings import Assignment, MappingResult
-from .patterns import Kind
+from .patterns import PatternKind
 from .splits import PatternSplit
 from .teams import Team
 
@@ -63,8 +63,8 @@ def fuse(result: MappingResult) -> tuple[FusedStep, ...]:
 
 def _continues(chain: FusedChain, split: PatternSplit, team: Team) -> bool:
     return (
-        split.kind is Kind.MAP
-        and chain.splits[-1].kind not in (Kind.IO, Kind.SERIAL)
+        split.kind is PatternKind.MAP
+        and chain.splits[-1].kind not in (PatternKind.IO, PatternKind.SERIAL)
         and chain.team.location == team.location
         and bool(split.inputs)
         and set(split.inputs) <= set(chain.splits[-1].outputs)
@@ -79,7 +79,7 @@ def _replace(steps: list[list[FusedChain]], old: FusedChain, new: FusedChain) ->
                 return
 
 
-def fused_score(model: CostModel, steps: Sequence[FusedStep]) -> float:
+def fused_score(model: StepCostModel, steps: Sequence[FusedStep]) -> float:
     """The score of fused steps: what a chain passes on within itself is not fetched."""
     return score(model, [_unchained(step) for step in steps])
 

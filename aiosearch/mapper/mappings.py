@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from .clusters import Cluster, Location
+from .clusters import Cluster, GroupLocation
 from .errors import MappingError
 from .levels import Level
 from .splits import DataSplit, PatternSplit
@@ -160,7 +160,7 @@ def read_report(
     return tuple(assignments)
 
 
-def _teams_by_identifiers(cluster: Cluster) -> dict[tuple[str, str, str], Location]:
+def _teams_by_identifiers(cluster: Cluster) -> dict[tuple[str, str, str], GroupLocation]:
     return {
         (
             cluster.nodes[at.node].identifier,

@@ -13,7 +13,7 @@ Calls are cut along the first dimension, and so is data. An `Access` says which 
 iteration i touches: row `scale * i + shift`, or the whole array. Example, three rows of five
 columns averaged with their neighbours:
 
-    Call("blur", Kind.STENCIL, pattern="average", starts=(1, 0), lengths=(3, 5),
+    PatternCall("blur", PatternKind.STENCIL, pattern="average", starts=(1, 0), lengths=(3, 5),
          reads=(Access("image", shift=-1), Access("image"), Access("image", shift=1)),
          writes=(Access("blurred"),))
 
@@ -39,7 +39,7 @@ WARP_PENALTY = 32
 """How much dearer an operation in a branch is on a GPU."""
 
 
-class Kind(enum.StrEnum):
+class PatternKind(enum.StrEnum):
     MAP = "map"
     STENCIL = "stencil"
     REDUCE = "reduce"
@@ -89,11 +89,11 @@ class Pattern(Struct, frozen=True):
     nested: tuple[Nested, ...] = ()
 
 
-class Call(Struct, frozen=True):
+class PatternCall(Struct, frozen=True):
     """A pattern that runs over a range of indices."""
 
     name: str
-    kind: Kind
+    kind: PatternKind
     pattern: str = ""
     """The name of its pattern; empty where it does no arithmetic, as in declarations."""
     starts: tuple[int, ...] = (0,)
@@ -120,7 +120,7 @@ class PatternProgram(Struct, frozen=True, kw_only=True):
     name: str
     arrays: tuple[Array, ...]
     patterns: tuple[Pattern, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[PatternCall, ...]
 
     def __post_init__(self) -> None:
         for what, names in (
@@ -139,7 +139,7 @@ class PatternProgram(Struct, frozen=True, kw_only=True):
             self._check(call, arrays)
         self.work()
 
-    def _check(self, call: Call, arrays: Mapping[str, Array]) -> None:
+    def _check(self, call: PatternCall, arrays: Mapping[str, Array]) -> None:
         where = f"{self.name}: call {call.name!r}"
         if not call.lengths or any(length < 1 for length in call.lengths):
             raise PatternError(f"{where} runs over no indices: lengths {call.lengths}")
@@ -147,7 +147,7 @@ class PatternProgram(Struct, frozen=True, kw_only=True):
             raise PatternError(
                 f"{where} has {len(call.starts)} starts, {len(call.lengths)} lengths"
             )
-        if call.steps < 1 or (call.steps > 1 and call.kind is not Kind.RECURRENCE):
+        if call.steps < 1 or (call.steps > 1 and call.kind is not PatternKind.RECURRENCE):
             raise PatternError(f"{where}: only a recurrence has steps, and at least 1")
         first = call.starts[0]
         for access in (*call.reads, *call.writes):
@@ -155,7 +155,7 @@ class PatternProgram(Struct, frozen=True, kw_only=True):
                 hint = nearest(access.array, arrays)
                 raise PatternError(f"{where} uses an undeclared array {access.array!r}{hint}")
             shape = arrays[access.array].shape
-            if access.whole or not shape or call.kind in (Kind.SERIAL, Kind.IO):
+            if access.whole or not shape or call.kind in (PatternKind.SERIAL, PatternKind.IO):
                 continue
             ends = [
                 access.scale * index + access.shift

@@ -10,6 +10,7 @@ and says why.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -92,7 +93,13 @@ async def place(
         for group in device.groups
     )
     placer = _Placer(function, leaves, (tree, out), machine, memory, seed)
-    return await to_thread.run_sync(lambda: placer.place(flat, teams or cores, seconds))
+    # Where this is cancelled, the thread ends behind the run that it is timing.
+    try:
+        return await to_thread.run_sync(
+            lambda: placer.place(flat, teams or cores, seconds), abandon_on_cancel=True
+        )
+    finally:
+        placer.stop.set()
 
 
 def find_cluster(cluster: Cluster | str | Path) -> Cluster:
@@ -120,6 +127,7 @@ class _Placer:
         self.cluster = cluster
         self.memory = memory
         self.seed = seed
+        self.stop = threading.Event()
         self._compiled = jax.jit(self._flat)
 
     def _flat(self, *values: Any) -> list[Any]:
@@ -147,6 +155,7 @@ class _Placer:
             seconds=seconds,
             fits=self._fits,
             least_gain=least_gain,
+            stop=self.stop,
         )
         if choice.winner is None:
             fitting = any(math.isfinite(lap.seconds) for lap in choice.tried)

@@ -23,7 +23,7 @@ from .rows.blocked import RowBlocks, RowRunner, RowSchedule, memory_of
 from .rows.choice import choose_rows, rows_of
 from .rows.demands import Pulled
 from .rows.equations import trace
-from .rows.evidence import Evidence
+from .rows.evidence import RowEvidence
 from .rows.rules import WHOLE
 from .rows.schedule_race import Choice, wait_for
 from .rows.timeline import Bar, draw_timeline
@@ -36,7 +36,7 @@ TRANSCENDENTAL = 8
 VERSION = 1
 
 
-class ArgumentType(Struct, frozen=True):
+class PlanArgument(Struct, frozen=True):
     """Shape and element type of an argument."""
 
     shape: tuple[int, ...]
@@ -63,7 +63,7 @@ class Description(Struct, frozen=True, kw_only=True):
 
     version: int = VERSION
     function: str
-    arguments: tuple[ArgumentType, ...]
+    arguments: tuple[PlanArgument, ...]
     rows: int
     """How many rows the program has; 0 where it is not run by rows."""
     axes: tuple[int | None, ...]
@@ -245,9 +245,9 @@ class PlacementPlan(Generic[P, R]):
         return f"<plan of {self.description.function}: {self.description.schedule or 'as it is'}>"
 
 
-def kinds_of(leaves: Sequence[Any]) -> tuple[ArgumentType, ...]:
+def kinds_of(leaves: Sequence[Any]) -> tuple[PlanArgument, ...]:
     return tuple(
-        ArgumentType(tuple(jax.numpy.shape(leaf)), str(jax.numpy.result_type(leaf)))
+        PlanArgument(tuple(jax.numpy.shape(leaf)), str(jax.numpy.result_type(leaf)))
         for leaf in leaves
     )
 
@@ -358,7 +358,7 @@ def describe_plan(
     schedule: RowSchedule | None,
     *,
     choice: Choice | None = None,
-    evidence: Evidence | None = None,
+    evidence: RowEvidence | None = None,
     reason: str = "",
     teams: tuple[RowTeam, ...] = (),
 ) -> Description:
@@ -377,5 +377,5 @@ def describe_plan(
     )
 
 
-def _shown(kinds: tuple[ArgumentType, ...]) -> str:
+def _shown(kinds: tuple[PlanArgument, ...]) -> str:
     return ", ".join(f"{kind.dtype}[{','.join(map(str, kind.shape))}]" for kind in kinds)

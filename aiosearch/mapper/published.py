@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .clusters import CacheGroup, CacheLevel, Cluster, ComputeDevice, Node, ProcessorKind
-from .patterns import Access, Array, Call, Kind, Nested, Pattern, PatternProgram
+from .patterns import Access, Array, Nested, Pattern, PatternCall, PatternKind, PatternProgram
 from .splits import SplitSizes
 
 
@@ -80,8 +80,10 @@ def _off_diagonal(size: int, value: float) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(0.0 if a == b else value for b in range(size)) for a in range(size))
 
 
-def declaration(*arrays: Array) -> Call:
-    return Call("declare", Kind.SERIAL, writes=tuple(Access(array.name) for array in arrays))
+def declaration(*arrays: Array) -> PatternCall:
+    return PatternCall(
+        "declare", PatternKind.SERIAL, writes=tuple(Access(array.name) for array in arrays)
+    )
 
 
 def batch_classification() -> PatternProgram:
@@ -107,22 +109,22 @@ def batch_classification() -> PatternProgram:
         ),
         calls=(
             declaration(*arrays),
-            Call("read", Kind.IO, writes=(Access("batch"),)),
+            PatternCall("read", PatternKind.IO, writes=(Access("batch"),)),
             _rows("normalize", "normalize", rows, ("batch",), "normalized"),
             _rows("extract", "extract", rows, ("normalized",), "features"),
             _rows("classify", "classify", rows, ("features",), "classes"),
-            Call("print", Kind.IO, reads=(Access("classes"),)),
+            PatternCall("print", PatternKind.IO, reads=(Access("classes"),)),
         ),
     )
 
 
 def _rows(
     name: str, pattern: str, rows: int, reads: tuple[str, ...], writes: str, *whole: str
-) -> Call:
+) -> PatternCall:
     """A map over rows, each of which reads the same row of some arrays, and all of others."""
-    return Call(
+    return PatternCall(
         name,
-        Kind.MAP,
+        PatternKind.MAP,
         pattern=pattern,
         lengths=(rows,),
         reads=(
@@ -144,8 +146,10 @@ def jacobi(iterations: int = 50, systems: int = 3) -> PatternProgram:
     )
     calls = [
         declaration(*arrays),
-        Call(
-            "read", Kind.IO, writes=tuple(Access(name) for name in ("A", *(f"b{s}" for s in names)))
+        PatternCall(
+            "read",
+            PatternKind.IO,
+            writes=tuple(Access(name) for name in ("A", *(f"b{s}" for s in names))),
         ),
     ]
     for system in names:
@@ -180,12 +184,14 @@ def monte_carlo() -> PatternProgram:
         ),
         calls=(
             declaration(*arrays),
-            Call("chains", Kind.MAP, "chain", lengths=(chains,), writes=(Access("hits"),)),
-            Call(
-                "sum", Kind.REDUCE, "add", lengths=(chains,), reads=(Access("hits"),),
+            PatternCall(
+                "chains", PatternKind.MAP, "chain", lengths=(chains,), writes=(Access("hits"),)
+            ),
+            PatternCall(
+                "sum", PatternKind.REDUCE, "add", lengths=(chains,), reads=(Access("hits"),),
                 writes=(Access("pi"),),
             ),
-            Call("print", Kind.IO, reads=(Access("pi"),)),
+            PatternCall("print", PatternKind.IO, reads=(Access("pi"),)),
         ),
     )  # fmt: skip
 
@@ -195,10 +201,10 @@ def multi_filter() -> PatternProgram:
     size = 8194
     arrays = tuple(Array(name, (size, size)) for name in ("image", "sobel", "prewitt", "laplacian"))
 
-    def stencil(name: str, first: int, rows: int) -> Call:
-        return Call(
+    def stencil(name: str, first: int, rows: int) -> PatternCall:
+        return PatternCall(
             name,
-            Kind.STENCIL,
+            PatternKind.STENCIL,
             pattern=name,
             starts=(first, 1),
             lengths=(rows, size - 3),
@@ -212,7 +218,7 @@ def multi_filter() -> PatternProgram:
         patterns=(Pattern("sobel", 7), Pattern("prewitt", 5), Pattern("laplacian", 5)),
         calls=(
             declaration(*arrays),
-            Call("read", Kind.IO, writes=(Access("image"),)),
+            PatternCall("read", PatternKind.IO, writes=(Access("image"),)),
             stencil("sobel", 1, 4095),
             stencil("prewitt", 4096, 4096),
             stencil("laplacian", 1, 8191),
@@ -246,10 +252,12 @@ def neural_network() -> PatternProgram:
         ),
         calls=(
             declaration(*arrays),
-            Call("read", Kind.IO, writes=(Access("values0"),)),
-            Call("weights", Kind.IO, writes=tuple(Access(array.name) for array in weights)),
+            PatternCall("read", PatternKind.IO, writes=(Access("values0"),)),
+            PatternCall(
+                "weights", PatternKind.IO, writes=tuple(Access(array.name) for array in weights)
+            ),
             *layer,
-            Call("print", Kind.IO, reads=(Access(f"values{layers}"),)),
+            PatternCall("print", PatternKind.IO, reads=(Access(f"values{layers}"),)),
         ),
     )
 

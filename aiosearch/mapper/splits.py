@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from .errors import PatternError
-from .patterns import Access, Array, Call, Kind, PatternProgram, Work
+from .patterns import Access, Array, PatternCall, PatternKind, PatternProgram, Work
 
 
 class SplitSizes(Struct, frozen=True):
@@ -46,7 +46,7 @@ class PatternSplit(Struct, frozen=True):
     stage: int
     """0 but for reductions, whose parts are combined in stage 1, and for recurrences."""
     name: str
-    kind: Kind
+    kind: PatternKind
     work: Work
     starts: tuple[int, ...]
     lengths: tuple[int, ...]
@@ -63,11 +63,11 @@ class PatternSplit(Struct, frozen=True):
     @property
     def is_placed(self) -> bool:
         """Whether a mapping assigns it; what is serial runs on the host between steps."""
-        return self.kind is not Kind.SERIAL
+        return self.kind is not PatternKind.SERIAL
 
     @property
     def needs_cpu(self) -> bool:
-        return self.kind is Kind.IO
+        return self.kind is PatternKind.IO
 
 
 Stage = tuple[PatternSplit, ...]
@@ -136,17 +136,17 @@ def cut_call(
     """
     call = program.calls[position]
     work = program.work()[call.pattern]
-    if call.kind in (Kind.SERIAL, Kind.IO):
+    if call.kind in (PatternKind.SERIAL, PatternKind.IO):
         reads = [split for access in call.reads for split in table.whole(access.array)]
         writes = [split for access in call.writes for split in table.whole(access.array)]
-        if faithful and call.kind is Kind.IO:
+        if faithful and call.kind is PatternKind.IO:
             reads += writes
         split = PatternSplit(
             position, 0, call.name, call.kind, work, call.starts, call.lengths,
             _distinct(reads), _distinct(writes),
         )  # fmt: skip
         return [(split,)]
-    if call.kind is Kind.REDUCE:
+    if call.kind is PatternKind.REDUCE:
         return _cut_reduction(program, call, position, table, size, work)
     return [
         tuple(
@@ -157,14 +157,14 @@ def cut_call(
     ]
 
 
-def _runs(call: Call, size: int) -> list[tuple[int, int]]:
+def _runs(call: PatternCall, size: int) -> list[tuple[int, int]]:
     first, length = call.starts[0], call.lengths[0]
     end = first + length
     return [(start, min(size, end - start)) for start in range(first, end, size)]
 
 
 def _block(
-    call: Call,
+    call: PatternCall,
     position: int,
     stage: int,
     start: int,
@@ -190,7 +190,12 @@ def _block(
 
 
 def _cut_reduction(
-    program: PatternProgram, call: Call, position: int, table: DataTable, size: int, work: Work
+    program: PatternProgram,
+    call: PatternCall,
+    position: int,
+    table: DataTable,
+    size: int,
+    work: Work,
 ) -> list[Stage]:
     """RowBlocks that reduce to a part each, and a split that combines the parts."""
     result = [split for access in call.writes for split in table.whole(access.array)]

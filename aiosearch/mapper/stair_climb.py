@@ -39,7 +39,7 @@ from .assignment.greedy import solve_greedily
 from .assignment.highs import solve_with_highs
 from .assignment.problem import Solution, StepProblem, pose
 from .clusters import Cluster
-from .costs import CostModel, FaithfulModel, step_cost
+from .costs import FaithfulModel, StepCostModel, step_cost
 from .errors import MappingError
 from .levels import Level, flatten
 from .mappings import Assignment, DataHolders, MappingResult, StepMapping
@@ -181,7 +181,7 @@ class _Climber:
     """Climbs levels, and remembers the integer programs that it has solved."""
 
     def __init__(
-        self, cluster: Cluster, model: CostModel, levels: list[Level], solver: str
+        self, cluster: Cluster, model: StepCostModel, levels: list[Level], solver: str
     ) -> None:
         self.cluster = cluster
         self.model = model

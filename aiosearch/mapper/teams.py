@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from .clusters import Cluster, Location, ProcessorKind
+from .clusters import Cluster, GroupLocation, ProcessorKind
 from .errors import ClusterError
 
 MAX_SCALE = 24
@@ -28,15 +28,15 @@ class Team(Struct, frozen=True):
     cores: int
 
     @property
-    def location(self) -> Location:
-        return Location(self.node, self.device, self.group)
+    def location(self) -> GroupLocation:
+        return GroupLocation(self.node, self.device, self.group)
 
 
 Teams = tuple[Team, ...]
 Move = Callable[[Cluster, Teams], Teams]
 
 
-def full_team(cluster: Cluster, at: Location) -> Team:
+def full_team(cluster: Cluster, at: GroupLocation) -> Team:
     return Team(*at, cluster.group(at).cores)
 
 
@@ -75,7 +75,7 @@ def spread(cluster: Cluster, teams: Teams) -> Teams:
     twins = []
     for team in teams:
         for group in range(len(cluster.device(team.location).groups)):
-            at = Location(team.node, team.device, group)
+            at = GroupLocation(team.node, team.device, group)
             if at not in used:
                 used.add(at)
                 twins.append(Team(*at, min(team.cores, cluster.group(at).cores)))

@@ -1,7 +1,9 @@
 """Abstract terms: what is computed, without which elements meet.
 
-Moving elements is nothing, a sum keeps how many it adds up but not along which axis. Programs that
-compute the same have terms that are equal under the axioms of arithmetic; the reverse is not so.
+Moving elements is nothing; a sum keeps how many elements it adds up but not along which axis.
+Programs that compute the same function have abstract terms that are equal under the axioms of
+arithmetic; the reverse is not so. `matmul(X, W)` with an inner size of 64 is `sum(64, (X·W))`, and
+so is its transpose. The superoptimizer prunes by them; see docs/why/superoptimizer.md.
 """
 
 from __future__ import annotations
@@ -20,28 +22,32 @@ from .terms import Program
 from .types import Shape
 
 _made: WeakValueDictionary[tuple[Any, ...], Abstract] = WeakValueDictionary()
+"""All terms by symbol, arguments and size, as long as something holds them."""
 INFIX = {"add": " + ", "subtract": " - ", "multiply": "·", "divide": " / "}
+"""Symbols that are printed between their arguments."""
 
 
 class Abstract:
-    """A first-order term. Equal ones are one object."""
+    """A first-order term. Equal terms are one object, so that `is` compares them."""
 
     __slots__ = ("__weakref__", "arguments", "size", "symbol")
 
     symbol: str
     arguments: tuple[Abstract, ...]
     size: Dim | Fraction | float
-    """How many elements a sum or a maximum takes in; a constant's value; else 1."""
+    """How many elements a sum or maximum reduces; the value of a constant; else 1."""
 
     @classmethod
     def of(cls, symbol: str, *arguments: Abstract, size: Any = 1) -> Abstract:
+        """The term of a symbol and arguments, created unless it exists."""
         key = (symbol, *map(id, arguments), size)
-        found = _made.get(key)
-        if found is None:
-            found = object.__new__(cls)
-            found.symbol, found.arguments, found.size = symbol, arguments, size
-            found = _made.setdefault(key, found)
-        return found
+        term = _made.get(key)
+        if term is None:
+            term = object.__new__(cls)
+            term.symbol, term.arguments, term.size = symbol, arguments, size
+            # Two threads may build the same term; the first one stored is the one.
+            term = _made.setdefault(key, term)
+        return term
 
     def __str__(self) -> str:
         inner = [str(argument) for argument in self.arguments]
@@ -58,20 +64,22 @@ class Abstract:
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
-    """A term and the shape that decides how many elements its sums take in."""
+    """A term, and the shape that decides how many elements its sums reduce."""
 
     term: Abstract
     shape: Shape
 
 
 def abstract(program: Program) -> list[Abstract]:
-    """The term of each output."""
-    inputs = [Shaped(Abstract.of(one.parameter("name")), one.shape) for one in program.inputs]
-    return [found.term for found in evaluate(program, Abstracts(), inputs)]
+    """The term of each output of `program`."""
+    inputs = [
+        Shaped(Abstract.of(input_.parameter("name")), input_.shape) for input_ in program.inputs
+    ]
+    return [output.term for output in evaluate(program, Abstracts(), inputs)]
 
 
 class Abstracts:
-    """The algebra of abstract terms."""
+    """The `Algebra` of abstract terms."""
 
     def constant(self, value: Fraction | float) -> Shaped:
         whole = isinstance(value, Fraction) and value.denominator == 1
@@ -81,6 +89,7 @@ class Abstracts:
         return Shaped(Abstract.of("iota"), tuple(shape))
 
     def _pointwise(self, symbol: str, *xs: Shaped) -> Shaped:
+        """`symbol` applied to the terms, at the broadcast shape."""
         shape: Shape = ()
         for x in xs:
             if not shape or not x.shape:
@@ -99,10 +108,10 @@ class Abstracts:
         return self._pointwise("multiply", x, y)
 
     def divide(self, x: Shaped, y: Shaped) -> Shaped:
-        """Divisors that are numbers are multiplied: a mean is a sum over its count."""
+        """A quotient; divisors that are numbers are multiplied: a mean divides by one count."""
         if x.term.symbol == "divide" and _is_number(y.term) and _is_number(x.term.arguments[1]):
             inner, by = x.term.arguments
-            joint: Any = by.size * y.term.size  # type: ignore[operator]
+            joint: Any = by.size * y.term.size  # type: ignore[operator]  # sizes, by _is_number
             return Shaped(
                 Abstract.of("divide", inner, Abstract.of("constant", size=joint)), x.shape
             )
@@ -137,17 +146,18 @@ class Abstracts:
 
     def function(self, function: Function, *arguments: Shaped) -> Shaped:
         if function.means is not None:
-            found: Shaped = function.means(self, *arguments)
-            return found
+            composed: Shaped = function.means(self, *arguments)
+            return composed
         return self._pointwise(function.name, *arguments)
 
     def _over(self, symbol: str, x: Shaped, axes: Sequence[int]) -> Shaped:
-        """One reduction over all axes, joined with one that it is applied to."""
+        """One reduction over all axes, joined with a reduction that it is applied to."""
         inner, count = x.term, product(x.shape[axis] for axis in axes)
         shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
         if count == 1:
             return Shaped(inner, shape)
         if inner.symbol == symbol and isinstance(inner.size, (int, Size)):
+            # Σ over n of Σ over m is one sum of n·m elements, whichever axes these are.
             count = count * inner.size
             (inner,) = inner.arguments
         return Shaped(Abstract.of(symbol, inner, size=count), shape)
@@ -159,6 +169,7 @@ class Abstracts:
         return self._over("max over", x, axes)
 
     def matmul(self, x: Shaped, y: Shaped) -> Shaped:
+        """The sum of a product: `sum(k, (x·y))`."""
         left = Shaped(x.term, (*x.shape, 1))
         right = Shaped(y.term, (*y.shape[:-2], 1, *y.shape[-2:]))
         added = self.sum(self.multiply(left, right), (len(x.shape) - 1,))
@@ -182,6 +193,7 @@ class Abstracts:
         return _with_axis(x, axis, length)
 
     def concatenate(self, xs: Sequence[Shaped], axis: int) -> Shaped:
+        """The operands' terms, each once; order and lengths do not count."""
         length: Dim = 0
         for x in xs:
             length = length + x.shape[axis]
@@ -207,8 +219,10 @@ class Abstracts:
 
 
 def _is_number(term: Abstract) -> bool:
+    """Whether a term is a constant integer or size."""
     return term.symbol == "constant" and isinstance(term.size, (int, Size))
 
 
 def _with_axis(x: Shaped, axis: int, size: Dim) -> Shaped:
+    """The term with another size along `axis`."""
     return Shaped(x.term, (*x.shape[:axis], size, *x.shape[axis + 1 :]))

@@ -1,7 +1,8 @@
-"""What an operator may be made of.
+"""The operations that operators are defined in, and that evaluators implement.
 
-An operator says once what it means, in these few words; each evaluator is a set of values and what
-the words do with them: floats, field elements, expressions over index variables, labels, terms.
+An operator states its meaning once, in these few operations (`Algebra`); each evaluator is a set of
+values and an implementation: floats, field elements, expressions over index variables, labels,
+abstract terms. `silu` is x / (1 + exp(-x)) to all of them.
 """
 
 from __future__ import annotations
@@ -14,30 +15,36 @@ from typing import Any, Protocol, TypeVar
 from .sizes import Dim
 
 V = TypeVar("V")
+"""The values of an algebra."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """A scalar function that algebra knows nothing of but what is said here."""
+    """A scalar function of which an algebra knows nothing beyond these attributes."""
 
     name: str
     floats: Callable[..., Any]
     """Its value for NumPy arrays, in the precision of its arguments."""
     positive: bool = False
-    """Never zero or below where it is finite."""
+    """Never zero or below where it is finite, as `exp` of a base is."""
     even: bool = False
+    """f(-x) = f(x)."""
     odd: bool = False
+    """f(-x) = -f(x)."""
     integral: bool = False
-    """Its argument is counted, not measured: small changes of it matter."""
+    """A step function, such as `floor`: small changes of its argument matter."""
     means: Callable[..., Any] | None = None
-    """What it is in other words, for an algebra that does not round: floats lose digits by them."""
+    """Its definition in other operations, for an algebra that does not round.
+
+    Floats lose digits by it.
+    """
 
     def __repr__(self) -> str:
         return self.name
 
 
 class Algebra(Protocol[V]):
-    """The words. Pointwise ones broadcast axes of size one between operands of equal rank."""
+    """The operations. Pointwise ones broadcast axes of size one between operands of equal rank."""
 
     def constant(self, value: Fraction | float) -> V:
         """A value of rank 0, which meets any rank; a float where it is infinite."""
@@ -61,10 +68,10 @@ class Algebra(Protocol[V]):
         """A truth value; `how` is one of `<`, `<=`, `==`, `!=`."""
 
     def select(self, where: V, x: V, y: V) -> V:
-        """`x` where it is true, else `y`."""
+        """`x` where `where` is true, else `y`."""
 
     def function(self, function: Function, *arguments: V) -> V:
-        """Applies a function that algebra knows nothing of, or what it means where that is said."""
+        """Applies a named `function`, or its definition `means` where it has one."""
 
     def sum(self, x: V, axes: Sequence[int]) -> V:
         """Adds up over axes, which stay with size one."""
@@ -82,7 +89,7 @@ class Algebra(Protocol[V]):
         """Repeats axes of size one."""
 
     def reshape(self, x: V, shape: Sequence[Dim]) -> V:
-        """The same elements in row-major order."""
+        """The elements in row-major order, in another shape."""
 
     def transpose(self, x: V, axes: Sequence[int]) -> V: ...
 

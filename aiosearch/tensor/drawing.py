@@ -1,4 +1,7 @@
-"""Draws programs as SVG: custom kernels are boxes in the kernel graph, threads boxes in those."""
+"""Drawings of programs as SVG.
+
+Custom kernels are boxes in the kernel graph, threads boxes in those.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,8 @@ def draw(program: Program) -> str:
     for step in graph_steps(program):
         if isinstance(step, Kernel):
             loads = [term.arguments[0] for term in step.body if term.operator is LOAD]
-            own = results(step)
-            graph.add(_kernel(step, own), loads, own)
+            stored = results(step)
+            graph.add(_kernel(step, stored), loads, stored)
         elif step.operator not in (INPUT, LITERAL):
             graph.add(_operator(step, tag=True), _values(step), [step])
     for index, output in enumerate(program.outputs):
@@ -50,6 +53,7 @@ def _input(term: Term) -> SvgBox:
 
 
 def _operator(term: Term, tag: bool) -> SvgBox:
+    """A box for an operator; `tag` shows the type of its result."""
     values = _values(term)
     title = term.operator.name
     if term.arguments and len(values) < len(term.arguments):
@@ -59,9 +63,9 @@ def _operator(term: Term, tag: bool) -> SvgBox:
 
 
 def _values(term: Term) -> list[Term]:
-    """The operands that lines come from."""
+    """The operands that lines come from: constants are written into the box."""
     inside = term.place not in (Place.DEVICE, Place.ANYWHERE)
-    return [one for one in term.arguments if not _is_constant(one, inside)]
+    return [argument for argument in term.arguments if not _is_constant(argument, inside)]
 
 
 def _is_constant(term: Term, inside: bool) -> bool:
@@ -73,6 +77,7 @@ def _operand(term: Term) -> str:
 
 
 def _constant(term: Term) -> str:
+    """A literal as short text."""
     if term.operator is not LITERAL:
         return "const"
     value = term.parameter("value")
@@ -81,6 +86,7 @@ def _constant(term: Term) -> str:
 
 
 def _details(term: Term) -> str:
+    """The parameters of `term` that are not defaults, as text."""
     shown = []
     for parameter, (name, value) in zip(term.operator.parameters, term.parameters, strict=True):
         if parameter.required or value != parameter.default:
@@ -90,15 +96,15 @@ def _details(term: Term) -> str:
 
 
 def _splits(maps: Sequence[int | None], loop: int | None = None) -> str:
-    """Which axis each grid axis and the loop split."""
+    """Which axis each grid axis and the loop split: `x→0, loop→1`."""
     named = [*zip("xyz", maps, strict=True), ("loop", loop)]
     shown = [f"{name}→{axis}" for name, axis in named if axis is not None]
     return ", ".join(shown) or "whole"
 
 
-def _kernel(kernel: Kernel, own: Sequence[Term]) -> SvgBox:
+def _kernel(kernel: Kernel, stored: Sequence[Term]) -> SvgBox:
     """A large box: title, what each iteration does, what comes after, ports at the borders."""
-    graph = _block(kernel, own)
+    graph = _block(kernel, stored)
     layout, inside = graph.drawn(gaps=(2 * _RIM,))
     grid = _TIMES.join(map(str, kernel.grid))
     title = f"custom kernel · grid {grid} · loop {kernel.range}"
@@ -121,7 +127,7 @@ def _kernel(kernel: Kernel, own: Sequence[Term]) -> SvgBox:
     parts.append(f'<g transform="translate({left:.1f} {top:.1f})">{inside}</g>')
     parts += [
         svg_boxes.tagged(str(term.type), x, height)
-        for term, (x, _) in zip(own, stores, strict=True)
+        for term, (x, _) in zip(stored, stores, strict=True)
     ]
     inputs, outputs = [x for x, _ in loads], [x for x, _ in stores]
     tall = height + svg_boxes.TAG_SPACE
@@ -129,7 +135,7 @@ def _kernel(kernel: Kernel, own: Sequence[Term]) -> SvgBox:
 
 
 def _zone(name: str, top: float, bottom: float, width: float, style: svg_boxes.Style) -> str:
-    """What is done in one part of a kernel: a box behind it, with its name on the left."""
+    """A box behind one part of a kernel, with its name on the left."""
     top, bottom = top - _RIM, bottom + _RIM
     ground = box(width - 2 * _PAD, bottom - top, style, _PAD, top)
     return ground + svg_boxes.sideways(name, _PAD + 16, top, bottom)
@@ -146,16 +152,17 @@ def _ends(
     ]
 
 
-def _block(kernel: Kernel, own: Sequence[Term]) -> BoxGraph:
+def _block(kernel: Kernel, stored: Sequence[Term]) -> BoxGraph:
+    """The figures of a block graph: loads, threads, accumulators and stores."""
     graph = BoxGraph()
     steps = block_steps(kernel)
     needed = {term for step in steps if isinstance(step, Thread) for term in _reads(step)}
     for step in steps:
         if isinstance(step, Thread):
             operands = _reads(step)
-            given = [one for one in step.terms if one.operator is WRITE or one in needed]
+            written = [term for term in step.terms if term.operator is WRITE or term in needed]
             zone = int(step.terms[0].place in _AFTER_ZONE)
-            graph.add(_thread(step, operands, given), operands, given, zone)
+            graph.add(_thread(step, operands, written), operands, written, zone)
         elif step.operator is LOAD:
             graph.add(_load(step), (), [step])
         elif step.operator is ACCUMULATE:
@@ -163,8 +170,8 @@ def _block(kernel: Kernel, own: Sequence[Term]) -> BoxGraph:
         else:
             zone = int(step.place is Place.AFTER)
             graph.add(_operator(step, tag=True), _values(step), [step], zone)
-    for index, ((tile, maps), term) in enumerate(zip(kernel.outputs, own, strict=True)):
-        name = "store" if len(own) == 1 else f"store {index}"
+    for index, ((tile, maps), term) in enumerate(zip(kernel.outputs, stored, strict=True)):
+        name = "store" if len(stored) == 1 else f"store {index}"
         least = wide(str(term.type), 10.5) + 14
         store = chip(name, _splits(maps), svg_boxes.STORE, 1, least=least)
         graph.add(SvgBox(store.width, store.height, store.body, store.inputs), [tile], (), 2)
@@ -186,12 +193,12 @@ def _accumulator(term: Term) -> SvgBox:
 
 def _reads(thread: Thread) -> list[Term]:
     """What a thread takes: tiles that it reads, registers of threads before."""
-    found: dict[Term, None] = {}
+    operands: dict[Term, None] = {}
     for term in thread.terms:
         for argument in term.arguments:
             if argument not in thread.terms and argument.place is not Place.ANYWHERE:
-                found[_tile(argument)] = None
-    return list(found)
+                operands[_tile(argument)] = None
+    return list(operands)
 
 
 def _tile(term: Term) -> Term:
@@ -203,16 +210,21 @@ def _written(term: Term) -> Term:
     return term.arguments[0] if term.operator is WRITE else term
 
 
-def _thread(thread: Thread, operands: Sequence[Term], given: Sequence[Term]) -> SvgBox:
+def _thread(thread: Thread, operands: Sequence[Term], written: Sequence[Term]) -> SvgBox:
     """A box of operators on registers, with a dot for each tile read or written."""
     graph = BoxGraph()
     for operand in operands:
         graph.add(_dot(0, 1), (), [operand])
     for term in thread.terms:
         if term.operator is not WRITE:
-            graph.add(_operator(term, tag=False), [_tile(one) for one in _values(term)], [term], 1)
+            graph.add(
+                _operator(term, tag=False),
+                [_tile(argument) for argument in _values(term)],
+                [term],
+                1,
+            )
     dots = [
-        graph.add(_dot(1, 0, str(term.type)), [_tile(_written(term))], zone=2) for term in given
+        graph.add(_dot(1, 0, str(term.type)), [_tile(_written(term))], zone=2) for term in written
     ]
     layout, inside = graph.drawn()
     left = _GUTTER + _RIM / 2
@@ -229,7 +241,7 @@ def _thread(thread: Thread, operands: Sequence[Term], given: Sequence[Term]) -> 
     outputs = [ports[dot] for dot in dots]
     parts += [
         svg_boxes.tagged(str(term.type), x, layout.height)
-        for term, x in zip(given, outputs, strict=True)
+        for term, x in zip(written, outputs, strict=True)
     ]
     tall = layout.height + svg_boxes.TAG_SPACE
     return SvgBox(width, tall, "".join(parts), ports[: len(operands)], outputs, pointed=False)

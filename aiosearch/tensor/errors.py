@@ -1,4 +1,4 @@
-"""What is wrong with a tensor program, in words."""
+"""Errors about tensor programs: `TensorError` and its kinds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..errors import AiosearchError
 
 
 class TensorError(AiosearchError):
-    """Base of the errors about tensor programs."""
+    """Base of the errors about tensor programs; an `AiosearchError`."""
 
 
 class ShapeError(TensorError):

@@ -1,4 +1,8 @@
-"""Programs as JSON of a stated version: nodes in a list, which name one another by number."""
+"""Programs as JSON of a stated version: nodes in a list, which name one another by number.
+
+`from_json(to_json(program))` is the program itself. Documents come from users and other machines:
+`json_schema` rejects unknown fields, `checked_terms` bounds sizes, and every error names the node.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,9 @@ from .syntax.statement_order import graph_steps
 from .terms import INPUT, LITERAL, Program, Term, checked, literal, tensor
 
 FORMAT = "aiosearch.program"
+"""The value of the field `format`."""
 VERSION = 1
+"""The version that is written; documents of later versions are refused."""
 
 T = TypeVar("T")
 
@@ -50,7 +56,7 @@ def to_json(program: Program) -> bytes:
 
 def to_dict(program: Program) -> dict[str, Any]:
     """What `to_json` writes, as plain dictionaries and lists."""
-    return msgspec.to_builtins(_document(program))  # type: ignore[no-any-return]
+    return msgspec.to_builtins(_document(program))  # type: ignore[no-any-return]  # of a Struct: a dict
 
 
 def from_json(data: bytes | str) -> Program:
@@ -69,6 +75,7 @@ def from_dict(document: Any) -> Program:
 
 
 def _document(program: Program) -> JsonProgram:
+    """The document of a program."""
     numbers: dict[Any, int] = {term: number for number, term in enumerate(program.inputs)}
     nodes: list[JsonNode] = []
 
@@ -108,15 +115,16 @@ def _kernel_node(kernel: Kernel, outside: dict[Any, int]) -> JsonNode:
 
 
 def _params(term: Term) -> dict[str, Value]:
-    """A term's parameters, without those that follow from the kernel around."""
-    own = BLOCK_PARAMETERS.get(term.operator.name)
-    names = None if own is None else {parameter.name for parameter in own}
+    """A term's parameters, without those that the kernel around implies."""
+    written = BLOCK_PARAMETERS.get(term.operator.name)
+    names = None if written is None else {parameter.name for parameter in written}
     return {
         name: _value(value) for name, value in term.parameters if names is None or name in names
     }
 
 
 def _value(value: Any) -> Any:
+    """A parameter's value in JSON; symbolic sizes and large integers are strings."""
     if isinstance(value, tuple):
         return [_value(item) for item in value]
     if isinstance(value, (Size, Fraction)):
@@ -136,7 +144,9 @@ def _dim_value(size: Dim) -> int | str:
 
 
 def _read(decode: Callable[[Any], Any]) -> Program:
+    """Decodes the header, then the document of its version."""
     try:
+        # The version first: a later one may have fields that `JsonProgram` refuses.
         header = decode(JsonHeader)
         if header.format != FORMAT:
             raise FormatError(f"the format is {header.format!r}, not {FORMAT!r}")
@@ -151,14 +161,19 @@ def _read(decode: Callable[[Any], Any]) -> Program:
 
 
 class _JsonReader:
+    """Builds terms node by node.
+
+    `_entries` holds a term, or the results of a kernel, for each number.
+    """
+
     def __init__(self, document: JsonProgram) -> None:
         self._document = document
         self._entries: list[Term | tuple[Term, ...]] = []
 
     def program(self) -> Program:
         document = self._document
-        for number, one in enumerate(document.inputs):
-            self._entries.append(_placed(f"input {number}", _tensor, one))
+        for number, input_ in enumerate(document.inputs):
+            self._entries.append(_placed(f"input {number}", _tensor, input_))
         inputs = tuple(entry for entry in self._entries if isinstance(entry, Term))
         for node in document.nodes:
             where = f"node {len(self._entries)} ({node.op})"
@@ -167,9 +182,9 @@ class _JsonReader:
         return _placed("program", Program, document.name, inputs, outputs)
 
     def _term(self, number: int) -> Term:
-        found = _entry(self._entries, number)
-        if isinstance(found, Term):
-            return found
+        entry = _entry(self._entries, number)
+        if isinstance(entry, Term):
+            return entry
         raise FormatError(f"{number} is a kernel: one of its results is meant")
 
     def _terms(self, numbers: Sequence[int]) -> tuple[Term, ...]:
@@ -193,10 +208,12 @@ class _JsonReader:
         return _entry(kernel, index)
 
     def _kernel(self, node: JsonNode) -> tuple[Term, ...]:
-        given = _given(KERNEL_PARAMETERS, node.params)
-        if node.args or len(given) != len(KERNEL_PARAMETERS):
+        parameters = _given(KERNEL_PARAMETERS, node.params)
+        if node.args or len(parameters) != len(KERNEL_PARAMETERS):
             raise FormatError("a kernel has grid and range, and loads its operands")
-        grid, count = (checked(one, given[one.name]) for one in KERNEL_PARAMETERS)
+        grid, count = (
+            checked(parameter, parameters[parameter.name]) for parameter in KERNEL_PARAMETERS
+        )
         check_shape((*grid, count))
         block = Block(grid, count)
         tiles: list[Term] = []
@@ -220,12 +237,12 @@ class _JsonReader:
             return _applied(node.op, operands, node.params)
         if len(operands) != 1:
             raise FormatError(f"{node.op} takes one operand, not {len(operands)}")
-        given = _given(BLOCK_PARAMETERS.get(node.op, ()), node.params)
-        return check(maker(operands[0], **given))
+        parameters = _given(BLOCK_PARAMETERS.get(node.op, ()), node.params)
+        return check(maker(operands[0], **parameters))
 
 
 def _placed(where: str, make: Callable[..., T], *arguments: Any) -> T:
-    """What can be made there; an error in it names the place."""
+    """The result of `make`; an error in it names the place."""
     try:
         return make(*arguments)
     except UnknownOperator as error:
@@ -241,13 +258,14 @@ def _entry(entries: Sequence[T], number: int) -> T:
     return entries[number]
 
 
-def _tensor(given: JsonInput) -> Term:
-    shape = [_dim(size) for size in given.shape]
+def _tensor(document: JsonInput) -> Term:
+    shape = [_dim(size) for size in document.shape]
     check_shape(shape)
-    return tensor(given.name, given.dtype, shape, given.labels)
+    return tensor(document.name, document.dtype, shape, document.labels)
 
 
 def _applied(op: str, operands: Sequence[Term], params: dict[str, Value]) -> Term:
+    """A literal, or an operator applied to operands."""
     if op == LITERAL.name and not operands and params.keys() == {"value"}:
         value = _parameter(LITERAL.parameters[0], params["value"])
         check_shape([value] if isinstance(value, Size) else [])
@@ -259,11 +277,12 @@ def _applied(op: str, operands: Sequence[Term], params: dict[str, Value]) -> Ter
 
 
 def _given(parameters: Sequence[OperatorParameter], params: dict[str, Value]) -> dict[str, Any]:
-    known = {parameter.name: parameter for parameter in parameters}
-    unknown = params.keys() - known.keys()
+    """Parameters by name, converted from JSON; raises FormatError for unknown ones."""
+    by_name = {parameter.name: parameter for parameter in parameters}
+    unknown = params.keys() - by_name.keys()
     if unknown:
         raise FormatError(f"no parameter {', '.join(sorted(unknown))}")
-    return {name: _parameter(known[name], value) for name, value in params.items()}
+    return {name: _parameter(by_name[name], value) for name, value in params.items()}
 
 
 def _parameter(parameter: OperatorParameter, value: Any) -> Any:

@@ -1,4 +1,8 @@
-"""Programs in floating point: NumPy arrays, each result rounded to a working type."""
+"""The `Algebra` of NumPy arrays, each result rounded to a working type.
+
+`evaluate(program, Floats(np.float32), arrays)` runs a program as NumPy would;
+`equivalence.rounding.machine` adds the rounding of stored values.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,16 @@ from .algebra import Function
 from .types import DType
 
 Array: TypeAlias = NDArray[Any]
+"""A NumPy array of any element type."""
 Number: TypeAlias = Any
-"""A size or a bound: here always a number, never a symbol."""
+"""A size or bound, which is an int here and never a symbol."""
 
 _COMPARE = {"<": np.less, "<=": np.less_equal, "==": np.equal, "!=": np.not_equal}
+"""NumPy's comparison for each name."""
 
 
 class Floats:
-    """NumPy's arithmetic in one working type; casts round to the type they name."""
+    """NumPy's arithmetic in one `working` type; casts round to the type they name."""
 
     def __init__(self, working: type[np.floating[Any]] = np.float64) -> None:
         self.working = working
@@ -29,7 +35,7 @@ class Floats:
         return np.asarray(float(value), dtype=self.working)
 
     def iota(self, shape: Sequence[Number], axis: int) -> Array:
-        column = [-1 if own == axis else 1 for own in range(len(shape))]
+        column = [-1 if dimension == axis else 1 for dimension in range(len(shape))]
         index = np.arange(shape[axis], dtype=self.working).reshape(column)
         return np.broadcast_to(index, shape)
 
@@ -103,7 +109,7 @@ class Floats:
         return np.concatenate(xs, axis=axis)
 
     def pad(self, x: Array, axis: int, low: Number, high: Number, value: Fraction) -> Array:
-        widths = [(low, high) if own == axis else (0, 0) for own in range(x.ndim)]
+        widths = [(low, high) if dimension == axis else (0, 0) for dimension in range(x.ndim)]
         return np.pad(x, widths, constant_values=float(value))
 
     def diagonal(self, x: Array) -> Array:
@@ -112,12 +118,14 @@ class Floats:
     def windows(self, x: Array, axis: int, window: Number, stride: int, dilation: int) -> Array:
         reach = (window - 1) * dilation + 1
         seen = np.lib.stride_tricks.sliding_window_view(x, reach, axis)
+        # sliding_window_view appends the window's axis; here it follows its place.
         seen = np.moveaxis(seen, -1, axis + 1)
         index: list[Any] = [slice(None)] * seen.ndim
         index[axis], index[axis + 1] = slice(None, None, stride), slice(None, None, dilation)
         return np.asarray(seen[tuple(index)])
 
     def cast(self, x: Array, dtype: str) -> Array:
+        """Truncates for `i32`, tests for `bool`, else converts to the working type."""
         if dtype == DType.BOOL:
             return np.asarray(x != 0)
         if dtype == DType.I32:

@@ -4,9 +4,9 @@ Tensors are linked by number (`guid`); the shape that a file records of each is 
 one that follows from the operators. The oldest files have no accumulators: what a block stores
 there adds up over its loop.
 
-What stands in Mirage's files, field by field.
-
-Which of a saved graph's inputs is which of a program's: files do not keep their names.
+The structs hold Mirage's fields by their names in the file. Files do not keep the names of inputs:
+`pairs` tries every assignment of a graph's inputs to those of a program that fits by shape and
+type.
 """
 
 from __future__ import annotations
@@ -34,22 +34,25 @@ _DTYPES = {
     950: DType.F32,
     960: DType.F64,
 }
+"""Element types by Mirage's number."""
 
 
 class MirageAxes(Struct):
-    """A map (the data axis for each grid axis, -1 for none), or a grid's sizes."""
+    """A map (the data axis for each grid axis, -1 for none), or the sizes of a grid."""
 
     x: int
     y: int
     z: int
 
     def map(self, grid: MirageAxes) -> list[int | None]:
-        """The map; along a grid axis of size one nothing is split."""
+        """The map in the form of `Block.load`; a grid axis of size one splits nothing."""
         pairs = ((self.x, grid.x), (self.y, grid.y), (self.z, grid.z))
         return [None if axis == -1 or size == 1 else axis for axis, size in pairs]
 
 
 class MirageTensor(Struct):
+    """A tensor as the file records it."""
+
     guid: int
     dim: list[int]
     num_dims: int
@@ -65,13 +68,15 @@ class MirageTensor(Struct):
 
     @property
     def dtype(self) -> DType:
-        found = _DTYPES.get(self.data_type)
-        if found is None:
+        dtype = _DTYPES.get(self.data_type)
+        if dtype is None:
             raise FormatError(f"tensor {self.guid} has the unknown element type {self.data_type}")
-        return found
+        return dtype
 
 
 class MirageOperator(Struct):
+    """An operator of a kernel graph or of a block graph, told apart by `op_type`."""
+
     op_type: str
     input_tensors: list[MirageTensor]
     output_tensors: list[MirageTensor]
@@ -85,6 +90,8 @@ class MirageOperator(Struct):
 
 
 class MirageBlockGraph(Struct):
+    """The block graph of a custom kernel."""
+
     grid_dim: MirageAxes
     forloop_range: int
     operators: list[MirageOperator]
@@ -92,6 +99,8 @@ class MirageBlockGraph(Struct):
 
 
 class Checkpoint(Struct):
+    """A file of Mirage's search with the graphs that it found."""
+
     generated_graphs: list[Raw]
 
 
@@ -101,7 +110,7 @@ _SAME = frozenset(
     ["add", "div", "exp", "gelu", "matmul", "mul", "pow", "relu", "rms_norm", "silu", "sqrt",
      "square"]
 )  # fmt: skip
-"""Operators of kernels and blocks that are called here as they are there."""
+"""Operators with one name in Mirage and in `OPERATORS`."""
 _ACCUMULATORS = {
     "accum_nored": "none",
     "accum_red_ld_sum": "sum",
@@ -109,24 +118,26 @@ _ACCUMULATORS = {
     "accum_red_ld_rms": "rms",
     "accum_redtox_ld_sum": "redtox",
 }
+"""The accumulator for each operator of Mirage's."""
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError)
+"""What msgspec raises for a file that is no graph."""
 
 
 @dataclass(frozen=True, eq=False)
 class MirageGraph:
-    """One saved graph, which is known to be well-formed."""
+    """A saved graph, which is checked to be well-formed."""
 
     number: int
     inputs: tuple[Term, ...]
-    """In the order of the file, which need not be that of the program that was optimised."""
+    """Inputs in the order of the file, which need not be that of the optimised program."""
     _nodes: Sequence[MirageOperator] = field(repr=False)
 
     def program(self, inputs: Sequence[Term] | None = None) -> Program:
-        """The graph as a program, of these inputs in the place of its own where they are given."""
-        given = self.inputs if inputs is None else tuple(inputs)
-        if len(given) != len(self.inputs):
-            raise ShapeError(f"{len(given)} inputs for a graph that has {len(self.inputs)}")
-        return Program(f"graph{self.number}", given, tuple(_read(self._nodes, given)))
+        """The graph as a program, over `inputs` in the place of its own if given."""
+        terms = self.inputs if inputs is None else tuple(inputs)
+        if len(terms) != len(self.inputs):
+            raise ShapeError(f"{len(terms)} inputs for a graph that has {len(self.inputs)}")
+        return Program(f"graph{self.number}", terms, tuple(_read(self._nodes, terms)))
 
 
 def load_mugraphs(data: bytes) -> list[MirageGraph | FormatError]:
@@ -135,10 +146,10 @@ def load_mugraphs(data: bytes) -> list[MirageGraph | FormatError]:
     Raises FormatError where the file is none of Mirage's.
     """
     try:
-        found = msgspec.json.decode(data, type=list[Raw] | Checkpoint)
+        document = msgspec.json.decode(data, type=list[Raw] | Checkpoint)
     except _UNREADABLE as error:
         raise FormatError(f"not a file of Mirage's graphs: {error}") from None
-    graphs = found.generated_graphs if isinstance(found, Checkpoint) else found
+    graphs = document.generated_graphs if isinstance(document, Checkpoint) else document
     if graphs and all(bytes(graph).startswith(b"{") for graph in graphs):
         return [_load(0, data)]  # one graph, not in a list of its own
     return [_load(number, graph) for number, graph in enumerate(graphs)]
@@ -163,11 +174,18 @@ def _load(number: int, data: bytes | Raw) -> MirageGraph | FormatError:
 
 
 def _checked(number: int, nodes: Sequence[MirageOperator]) -> MirageGraph:
+    """A graph whose inputs and operators are in order."""
     recorded = [
-        one for node in nodes if node.op_type == "kn_input_op" for one in node.output_tensors
+        recorded_tensor
+        for node in nodes
+        if node.op_type == "kn_input_op"
+        for recorded_tensor in node.output_tensors
     ]
     with _at("inputs"):
-        inputs = tuple(tensor(f"in{i}", one.dtype, one.shape) for i, one in enumerate(recorded))
+        inputs = tuple(
+            tensor(f"in{i}", recorded_tensor.dtype, recorded_tensor.shape)
+            for i, recorded_tensor in enumerate(recorded)
+        )
     graph = MirageGraph(number, inputs, nodes)
     graph.program()
     return graph
@@ -175,7 +193,7 @@ def _checked(number: int, nodes: Sequence[MirageOperator]) -> MirageGraph:
 
 @contextmanager
 def _at(where: str) -> Iterator[None]:
-    """Says where in the file something is wrong."""
+    """Adds to an error `where` in the file it is."""
     try:
         yield
     except UnknownOperator:
@@ -185,7 +203,7 @@ def _at(where: str) -> Iterator[None]:
 
 
 class _Values:
-    """Terms by the numbers that the file gives them."""
+    """Terms by the `guid` that the file gives them."""
 
     def __init__(self) -> None:
         self._terms: dict[int, Term] = {}
@@ -206,15 +224,16 @@ class _Values:
         return term
 
     def all(self, recorded: Sequence[MirageTensor]) -> list[Term]:
-        return [self.get(one) for one in recorded]
+        return [self.get(tensor_) for tensor_ in recorded]
 
     def unused(self) -> list[Term]:
         return list(self._unused.values())
 
 
 def _compare(recorded: MirageTensor, term: Term) -> None:
-    found = (recorded.dtype, recorded.shape)
-    if found != (term.dtype, term.shape):
+    """Raises FormatError where a term has another type than the file records."""
+    type_ = (recorded.dtype, recorded.shape)
+    if type_ != (term.dtype, term.shape):
         shape = ", ".join(map(str, recorded.shape))
         raise FormatError(
             f"tensor {recorded.guid} is recorded as {recorded.dtype}[{shape}]"
@@ -239,8 +258,9 @@ def _read(nodes: Sequence[MirageOperator], inputs: Sequence[Term]) -> list[Term]
             elif node.op_type == "kn_customized_op":
                 _read_kernel(node, values)
             else:
-                found = _kernel_operation(node, values.all(node.input_tensors))
-                values.put(_only(node.output_tensors), found)
+                term = _kernel_operation(node, values.all(node.input_tensors))
+                values.put(_only(node.output_tensors), term)
+    # Files without output operators: what nothing uses is an output.
     outputs = outputs or [term for term in values.unused() if term not in inputs]
     if not outputs:
         raise FormatError("the graph computes nothing")
@@ -249,8 +269,8 @@ def _read(nodes: Sequence[MirageOperator], inputs: Sequence[Term]) -> list[Term]
 
 def _kernel_operation(node: MirageOperator, operands: Sequence[Term]) -> Term:
     name = _name(node, "kn")
-    if found := re.fullmatch("reduction_([0-2])", name):
-        axis, shape = int(found[1]), _only(node.output_tensors).shape
+    if match := re.fullmatch("reduction_([0-2])", name):
+        axis, shape = int(match[1]), _only(node.output_tensors).shape
         if axis < len(shape) and shape[axis] != 1:
             return apply("fold", *operands, axis=axis, size=shape[axis])
     return _operation(node, name, operands)
@@ -261,16 +281,16 @@ def _read_kernel(node: MirageOperator, values: _Values) -> None:
         raise FormatError("no block graph")
     values.all(node.input_tensors)
     stored = _BlockReader(node.bgraph, values).stored()
-    given = {recorded.guid: recorded for recorded in node.output_tensors}
-    if {recorded.guid for recorded, _ in stored} != given.keys():
+    declared = {recorded.guid: recorded for recorded in node.output_tensors}
+    if {recorded.guid for recorded, _ in stored} != declared.keys():
         raise FormatError("other tensors are stored than the kernel is recorded to give")
     for recorded, term in stored:
-        _compare(given[recorded.guid], term)
+        _compare(declared[recorded.guid], term)
         values.put(recorded, term)
 
 
 class _BlockReader:
-    """Turns one block graph's operators into terms."""
+    """Converts the operators of one block graph to terms."""
 
     def __init__(self, graph: MirageBlockGraph, device: _Values) -> None:
         grid = graph.grid_dim
@@ -299,10 +319,10 @@ class _BlockReader:
         kind = _ACCUMULATORS.get(name.removeprefix("forloop_"))
         if kind is not None:
             return self._block.accumulate(_only(operands), kind, columns)
-        if found := re.fullmatch("reduction_([0-2])_to_dimx", name):
-            return apply("fold", *operands, axis=int(found[1]), size=columns)
-        if found := re.fullmatch("concat_([0-2])", name):
-            return apply("concatenate", *operands, axis=int(found[1]))
+        if match := re.fullmatch("reduction_([0-2])_to_dimx", name):
+            return apply("fold", *operands, axis=int(match[1]), size=columns)
+        if match := re.fullmatch("concat_([0-2])", name):
+            return apply("concatenate", *operands, axis=int(match[1]))
         if name == "concat_then_matmul":
             return _concat_then_matmul(operands)
         return _operation(node, name, operands)
@@ -312,6 +332,7 @@ class _BlockReader:
             raise FormatError("no dtensor or no input_map")
         source = self._device.get(node.dtensor)
         maps = node.input_map.map(self._graph.grid_dim)
+        # A loop that runs once splits nothing, whatever axis the file names.
         whole = node.forloop_dim == -1 or self._graph.forloop_range == 1
         return self._block.load(source, maps, None if whole else node.forloop_dim)
 
@@ -320,17 +341,18 @@ class _BlockReader:
             raise FormatError("no dtensor or no output_map")
         recorded = _only(node.input_tensors)
         tile = self._tiles.get(recorded)
+        # The oldest files: no accumulator is recorded, storing implies the sum over the loop.
         if tile.place is Place.LOOP and recorded.after_accum is None:
             tile = self._block.accumulate(tile)
         self._stores.append((node.dtensor, tile, node.output_map.map(self._graph.grid_dim)))
 
 
 def _operation(node: MirageOperator, name: str, operands: Sequence[Term]) -> Term:
-    """The operators that kernel graphs and block graphs have in common."""
+    """An operator that kernel graphs and block graphs have in common."""
     if name in _SAME:
         return apply(name, *operands)
-    if found := re.fullmatch("reduction_([0-2])", name):
-        return apply("sum", *operands, axes=(int(found[1]),), keep=True)
+    if match := re.fullmatch("reduction_([0-2])", name):
+        return apply("sum", *operands, axes=(int(match[1]),), keep=True)
     if name == "clamp":
         if node.min_val is None or node.max_val is None:
             raise FormatError("the file does not say the bounds")
@@ -349,10 +371,10 @@ def _concat_then_matmul(operands: Sequence[Term]) -> Term:
 
 def _name(node: MirageOperator, level: str) -> str:
     """What is between `kn_` or `tb_` and `_op`."""
-    found = re.fullmatch(f"{level}_(.*)_op", node.op_type)
-    if found is None:
+    match = re.fullmatch(f"{level}_(.*)_op", node.op_type)
+    if match is None:
         raise UnknownOperator(node.op_type)
-    return found[1]
+    return match[1]
 
 
 def _only(items: Sequence[T]) -> T:
@@ -372,27 +394,27 @@ class InputPairing:
     reference: Program
     graph: Program
     order: tuple[int, ...]
-    """For each of the reference's inputs its place among those of the file."""
+    """For each of the `reference`'s inputs its place among those of the file."""
 
 
 def pairs(graph: MirageGraph, reference: Program | Builtin) -> Iterator[InputPairing]:
-    """Every way in which the graph's inputs can be those of the reference, as far as types tell.
+    """Every pairing of the graph's inputs with those of `reference` that types allow.
 
     A built-in program takes the sizes that the graph has.
     """
-    found = (
+    pairings = (
         _with_sizes(graph, reference)
         if isinstance(reference, Builtin)
         else _as_it_is(graph, reference)
     )
-    for pair in found:
-        wanted = [term.type for term in pair.reference.outputs]
-        if wanted == [term.type for term in pair.graph.outputs]:
+    for pair in pairings:
+        expected = [term.type for term in pair.reference.outputs]
+        if expected == [term.type for term in pair.graph.outputs]:
             yield pair
 
 
 def _with_sizes(graph: MirageGraph, reference: Builtin) -> Iterator[InputPairing]:
-    dtypes = {one.dtype for one in graph.inputs}
+    dtypes = {input_.dtype for input_ in graph.inputs}
     if len(dtypes) != 1:
         return
     (dtype,) = dtypes
@@ -405,28 +427,28 @@ def _with_sizes(graph: MirageGraph, reference: Builtin) -> Iterator[InputPairing
 
 
 def _as_it_is(graph: MirageGraph, reference: Program) -> Iterator[InputPairing]:
-    for order, _ in _assignments(_shapes(graph), [one.shape for one in reference.inputs], {}):
+    for order, _ in _assignments(_shapes(graph), [input_.shape for input_ in reference.inputs], {}):
         dtypes = [graph.inputs[place].dtype for place in order]
-        if dtypes == [one.dtype for one in reference.inputs]:
+        if dtypes == [input_.dtype for input_ in reference.inputs]:
             yield _pair(graph, reference, order)
 
 
 def _pair(graph: MirageGraph, reference: Program, order: Sequence[int]) -> InputPairing:
-    given = sorted(zip(order, reference.inputs, strict=True), key=lambda pair: pair[0])
-    found = graph.program([term for _, term in given])
+    in_file_order = sorted(zip(order, reference.inputs, strict=True), key=lambda pair: pair[0])
+    program = graph.program([term for _, term in in_file_order])
     return InputPairing(
-        reference, Program(found.name, reference.inputs, found.outputs), tuple(order)
+        reference, Program(program.name, reference.inputs, program.outputs), tuple(order)
     )
 
 
 def _shapes(graph: MirageGraph) -> dict[int, Shape]:
-    return {place: one.shape for place, one in enumerate(graph.inputs)}
+    return {place: input_.shape for place, input_ in enumerate(graph.inputs)}
 
 
 def _assignments(
     shapes: dict[int, Shape], patterns: Sequence[Pattern], sizes: dict[str, Dim]
 ) -> Iterator[tuple[list[int], dict[str, Dim]]]:
-    """For each pattern a shape that fits, and the sizes that the labels get."""
+    """For each pattern a shape that fits, and the sizes that the labels get, by backtracking."""
     if not patterns:
         if not shapes:
             yield [], sizes
@@ -434,17 +456,18 @@ def _assignments(
     for place, shape in shapes.items():
         bound = _unify(shape, patterns[0], sizes)
         if bound is not None:
-            rest = {other: left for other, left in shapes.items() if other != place}
-            for order, found in _assignments(rest, patterns[1:], bound):
-                yield [place, *order], found
+            unassigned = {index: left for index, left in shapes.items() if index != place}
+            for order, assignment in _assignments(unassigned, patterns[1:], bound):
+                yield [place, *order], assignment
 
 
 def _unify(shape: Shape, pattern: Pattern, sizes: dict[str, Dim]) -> dict[str, Dim] | None:
+    """`sizes` extended so that `pattern` matches `shape`; None where it does not."""
     if len(shape) != len(pattern):
         return None
     bound = dict(sizes)
-    for size, wanted in zip(shape, pattern, strict=True):
-        expected = bound.setdefault(wanted, size) if isinstance(wanted, str) else wanted
+    for size, part in zip(shape, pattern, strict=True):
+        expected = bound.setdefault(part, size) if isinstance(part, str) else part
         if expected != size:
             return None
     return bound

@@ -2,7 +2,8 @@
 
 A kernel runs `grid` blocks. Each block runs its loop `range` times, loading a tile of every input,
 then works on what it accumulated, then stores its part of every output. A term of a block graph is
-a term like any other, whose place says where it lives and how often it is computed.
+a term like any other, whose `Place` says where it is stored and how often it is computed. `Block`
+builds kernels; docs/why/kernels.md explains them.
 """
 
 from __future__ import annotations
@@ -23,14 +24,21 @@ Map: TypeAlias = tuple["int | None", "int | None", "int | None"]
 """For each grid axis the data axis that it splits, or None where every block sees all of it."""
 
 Grid: TypeAlias = tuple[Dim, Dim, Dim]
+"""The blocks along x, y and z."""
 
 LEAD = 4
-"""Tiles are evaluated for all blocks and iterations at once: grid axes and loop in front."""
+"""Axes in front of a tile when all blocks and iterations are evaluated at once.
+
+Grid axes and loop.
+"""
 
 
 @dataclass(frozen=True)
 class Accumulator:
-    """What becomes of a tile over the loop: its shape, and its meaning with the loop as an axis."""
+    """The reduction of a tile over the loop.
+
+    Its shape, and its meaning with the loop as an axis.
+    """
 
     name: str
     shape: Callable[[Dimensions, Shape, Dim], Shape]
@@ -43,12 +51,14 @@ def _last(k: Algebra[V], x: V) -> int:
 
 
 def _row(dims: Dimensions, shape: Shape, columns: Dim) -> Shape:
+    """The shape with the last axis reduced."""
     if not shape:
         raise ShapeError("no axis to reduce")
     return (*shape[:-1], 1)
 
 
-def _folded(dims: Dimensions, shape: Shape, columns: Dim) -> Shape:
+def _reduced_columns(dims: Dimensions, shape: Shape, columns: Dim) -> Shape:
+    """The shape with the last axis reduced to `columns` elements."""
     if not shape:
         raise ShapeError("no axis to reduce")
     dims.over(shape[-1], columns, "redtox")
@@ -72,10 +82,11 @@ ACCUMULATORS = {
         Accumulator("sum", _row, lambda k, x, loop, c: k.sum(x, (loop, _last(k, x)))),
         Accumulator("mean", _row, _mean),
         Accumulator("rms", _row, lambda k, x, loop, c: root_mean_square(k, x, (loop, _last(k, x)))),
-        Accumulator("redtox", _folded, _redtox),
+        Accumulator("redtox", _reduced_columns, _redtox),
         Accumulator("max", lambda d, shape, c: shape, lambda k, x, loop, c: k.largest(x, (loop,))),
     )
 }
+"""The accumulators by name, as `Block.accumulate` takes them."""
 
 _GRID = OperatorParameter("grid", ParameterKind.SHAPE)
 _RANGE = OperatorParameter("range", ParameterKind.SIZE)
@@ -83,6 +94,8 @@ _COLUMNS = OperatorParameter("columns", ParameterKind.SIZE)
 
 
 def _special(name: str, *parameters: OperatorParameter) -> Operator:
+    """Declares an operator that only a `Block` builds."""
+
     def refuse(*_: Any, **__: Any) -> Any:
         raise ShapeError(f"{name} is made by a Block")
 
@@ -108,7 +121,7 @@ RESULT = _special(
 
 @dataclass(frozen=True)
 class Kernel:
-    """A custom kernel: the tiles that it stores and the maps that they are stored by."""
+    """A custom kernel: the tiles that it stores, and the maps that they are stored by."""
 
     grid: Grid
     range: Dim
@@ -116,8 +129,8 @@ class Kernel:
 
     @property
     def body(self) -> list[Term]:
-        """The block graph's terms, operands first, without what its inputs are made of."""
-        found: list[Term] = []
+        """The block graph's terms, operands first, down to its loads."""
+        body: list[Term] = []
         seen: set[Term] = set()
         stack: list[tuple[Term, bool]] = [(tile, False) for tile, _ in reversed(self.outputs)]
         while stack:
@@ -126,11 +139,11 @@ class Kernel:
                 continue
             if ready:
                 seen.add(term)
-                found.append(term)
+                body.append(term)
                 continue
             stack.append((term, True))
             stack.extend((argument, False) for argument in reversed(term.arguments))
-        return found
+        return body
 
     def __repr__(self) -> str:
         digests = [(tile.digest.hex(), maps) for tile, maps in self.outputs]
@@ -163,10 +176,13 @@ class Block:
             raise ShapeError(f"a block loads tensors of the device, not a value in {source.place}")
         maps = _map(map)
         shape = list(source.shape)
+        # Grid first, then the loop: a block's part is cut into iterations.
         for split, size in zip(maps, self.grid, strict=True):
             if split is not None:
                 axis = _split(split, shape)
+                # Divisibility is demanded: blocks have no remainder.
                 shape[axis] = self._dims.over(shape[axis], size, "load: grid")
+        # Two grid axes on one data axis have no order that the map could state.
         if len({split for split in maps if split is not None}) < 3 - maps.count(None):
             raise ShapeError(f"load: two grid axes split one axis in {list(maps)}")
         if loop is not None:
@@ -196,7 +212,7 @@ class Block:
 
 
 def results(kernel: Kernel) -> tuple[Term, ...]:
-    """The tensors that a kernel writes, after checking it."""
+    """The tensors that `kernel` writes, after checking it."""
     if not kernel.outputs:
         raise ShapeError("a kernel stores something")
     for term in kernel.body:
@@ -206,23 +222,25 @@ def results(kernel: Kernel) -> tuple[Term, ...]:
             raise ShapeError("a tile of another grid or loop in this kernel")
         if term.operator is ACCUMULATE and term.parameter("range") != kernel.range:
             raise ShapeError("an accumulator of another loop in this kernel")
-    found = []
+    tensors = []
     for index, (tile, maps) in enumerate(kernel.outputs):
         if tile.place is not Place.AFTER:
             raise ShapeError(f"a kernel stores accumulated tiles, not a value in {tile.place}")
         shape = list(tile.shape)
         for axis, (split, size) in enumerate(zip(maps, kernel.grid, strict=True)):
             if split is not None:
-                own = _split(split, shape)
-                shape[own] = shape[own] * size
+                data_axis = _split(split, shape)
+                shape[data_axis] = shape[data_axis] * size
             elif size != 1:
+                # Unless the grid axis splits an output axis, all its blocks write the same
+                # elements.
                 raise ShapeError(f"blocks along grid axis {'xyz'[axis]} store over each other")
         if len({split for split in maps if split is not None}) < 3 - maps.count(None):
             raise ShapeError(f"store: two grid axes split one axis in {list(maps)}")
         type_ = TensorType(tile.dtype, tuple(shape), Place.DEVICE)
         arguments = tuple(tile for tile, _ in kernel.outputs)
-        found.append(intern(RESULT, arguments, (("kernel", kernel), ("index", index)), type_))
-    return tuple(found)
+        tensors.append(intern(RESULT, arguments, (("kernel", kernel), ("index", index)), type_))
+    return tuple(tensors)
 
 
 def read(tile: Term) -> Term:
@@ -240,6 +258,7 @@ def write(values: Term) -> Term:
 
 
 def _map(maps: Sequence[int | None]) -> Map:
+    """A map of three axes, checked; missing ones split nothing."""
     if not isinstance(maps, (list, tuple)):
         raise ShapeError(f"a map is a list of axes, not {maps!r}")
     padded = (*maps, None, None, None)[: max(3, len(maps))]
@@ -252,6 +271,7 @@ def _map(maps: Sequence[int | None]) -> Map:
 
 
 def _split(axis: int, shape: Sequence[Dim]) -> int:
+    """The checked data axis that a grid axis or the loop splits."""
     if isinstance(axis, bool) or not isinstance(axis, int) or not 0 <= axis < len(shape):
         raise ShapeError(f"axis {axis!r} of a tensor of rank {len(shape)}")
     return axis

@@ -1,4 +1,4 @@
-"""What an operator declares: one place for its parameters, shape, meaning and cost."""
+"""The declaration of an operator: one place for its parameters, shape rule, meaning and cost."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from .sizes import Dim, product, quotient
 from .types import DType, Shape
 
 Parameters: TypeAlias = dict[str, Any]
+"""Parameters of an operator by name."""
 
 
 class ParameterKind(StrEnum):
-    """What a parameter is: tells printers how to write it and evaluators how to shift it."""
+    """The kind of a parameter: tells printers how to write it and `evaluate` how to shift it."""
 
     SIZE = "size"
     SHAPE = "shape"
@@ -36,6 +37,8 @@ class ParameterKind(StrEnum):
 
 @dataclass(frozen=True)
 class OperatorParameter:
+    """A parameter that an operator takes, with its kind and default."""
+
     name: str
     kind: ParameterKind
     default: Any = None
@@ -43,26 +46,26 @@ class OperatorParameter:
 
 
 class Dimensions(Protocol):
-    """How sizes are compared and divided: as numbers, or as unknowns yet to be found."""
+    """How shape rules compare and divide sizes: as `Numbers`, or as `Unknowns` to be solved for."""
 
     def same(self, a: Dim, b: Dim, why: str) -> Dim:
-        """Demands that two sizes are one; raises ShapeError."""
+        """Demands that two sizes are equal; raises ShapeError with `why`."""
 
     def over(self, a: Dim, b: Dim, why: str) -> Dim:
         """The exact quotient; raises ShapeError."""
 
     def ordered(self, dims: Sequence[Dim], why: str) -> tuple[Dim, ...]:
-        """The same sizes; demands that each is at least the one before, the first at least zero."""
+        """Demands that each size is at least the one before, and the first at least zero."""
 
     def number(self, dim: Dim, why: str) -> int:
         """The number itself, where a rule counts with it; raises ShapeError for an unknown."""
 
     def value(self, dim: Dim) -> int:
-        """A number to tell axes apart by."""
+        """A number to compare axes by."""
 
 
 class Numbers:
-    """Sizes are what they are; named ones are equal where they are for all values of the names."""
+    """The `Dimensions` in which named sizes are equal if they are for all values of the names."""
 
     def same(self, a: Dim, b: Dim, why: str) -> Dim:
         if a != b:
@@ -70,10 +73,10 @@ class Numbers:
         return a
 
     def over(self, a: Dim, b: Dim, why: str) -> Dim:
-        found = quotient(a, b)
-        if found is None:
+        exact = quotient(a, b)
+        if exact is None:
             raise ShapeError(f"{why}: {b} does not divide {a}")
-        return found
+        return exact
 
     def ordered(self, dims: Sequence[Dim], why: str) -> tuple[Dim, ...]:
         if any(self.value(b) < self.value(a) for a, b in pairwise((0, *dims))):
@@ -88,18 +91,19 @@ class Numbers:
     def value(self, dim: Dim) -> int:
         if isinstance(dim, int):
             return dim
-        found = dim.at({name: _stand_in(name) for name in dim.names})
-        assert isinstance(found, int)
-        return found
+        number = dim.at({name: _stand_in(name) for name in dim.names})
+        assert isinstance(number, int)
+        return number
 
 
 @cache
 def _stand_in(name: str) -> int:
-    """A large number for a name: products and sums of such agree by no accident."""
+    """A large number for a name, so that products and sums of names agree by no accident."""
     return (1 << 40) + crc32(name.encode())
 
 
 NUMBERS = Numbers()
+"""The `Dimensions` of ordinary programs."""
 
 ShapeRule: TypeAlias = Callable[..., Shape]
 Meaning: TypeAlias = Callable[..., Any]
@@ -108,7 +112,7 @@ TypeRule: TypeAlias = Callable[[Sequence[DType], Parameters], DType]
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator of the tensor language.
+    """An operator of the tensor language.
 
     `shape(dims, shapes, **parameters)` gives the result's shape or raises ShapeError;
     `meaning(algebra, *operands, **parameters)` says what it computes, for every evaluator;
@@ -123,22 +127,23 @@ class Operator:
     pointwise: bool = False
     commutative: bool = False
     truths: bool = False
-    """Whether it takes truth values as they are, where all operands are of one type."""
+    """Whether it takes truth values as operands, where all operands are of one type."""
     fractions: bool = False
-    """Whether it may give fractions of whole numbers, and so takes none: cast them first."""
+    """Whether integers would give it fractions, so that it takes none: cast them first."""
     flops: Callable[..., Dim] = lambda shapes, result, **_: product(result)
     dtype: TypeRule | None = None
-    """How the result's element type follows from the operands'; by default all are one."""
+    """The rule for the result's element type; by default it is that of the operands."""
 
     def __repr__(self) -> str:
         return self.name
 
 
 OPERATORS: dict[str, Operator] = {}
+"""All operators by name; `declare` adds to it."""
 
 
 def declare(operator: Operator) -> Operator:
-    """Adds an operator to the language."""
+    """Adds an operator to `OPERATORS`."""
     if operator.name in OPERATORS:
         raise ValueError(f"operator {operator.name} is declared twice")
     OPERATORS[operator.name] = operator
@@ -146,6 +151,7 @@ def declare(operator: Operator) -> Operator:
 
 
 def find(name: str) -> Operator:
+    """The operator of a name; raises UnknownOperator."""
     operator = OPERATORS.get(name)
     if operator is None:
         raise UnknownOperator(name)
@@ -164,24 +170,26 @@ def broadcast_shapes(dims: Dimensions, shapes: Sequence[Shape]) -> Shape:
         if len(shape) != len(result):
             raise ShapeError(f"operands of rank {len(result)} and {len(shape)}: reshape one first")
         result = tuple(
-            one if two == 1 else two if one == 1 else dims.same(one, two, f"axis {axis}")
-            for axis, (one, two) in enumerate(zip(result, shape, strict=True))
+            left if right == 1 else right if left == 1 else dims.same(left, right, f"axis {axis}")
+            for axis, (left, right) in enumerate(zip(result, shape, strict=True))
         )
     return result
 
 
 def pointwise_shape(dims: Dimensions, shapes: Sequence[Shape], **_: Any) -> Shape:
+    """The shape rule of pointwise operators: `broadcast_shapes`."""
     return broadcast_shapes(dims, shapes)
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """A checked axis."""
+    """`axis`, if a tensor of this rank has it; raises ShapeError."""
     if not 0 <= axis < rank:
         raise ShapeError(f"axis {axis} of a tensor of rank {rank}")
     return axis
 
 
 Group: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""Old axes and new axes of a reshape that hold the same elements."""
 
 
 def window_count(dims: Dimensions, size: Dim, window: Dim, stride: int, dilation: int) -> Dim:
@@ -189,6 +197,8 @@ def window_count(dims: Dimensions, size: Dim, window: Dim, stride: int, dilation
     reach = (dims.number(window, "a window's size") - 1) * dilation + 1
     if stride < 1 or dilation < 1 or not 1 <= reach <= dims.value(size):
         raise ShapeError(f"windows of {reach} places, {stride} apart, over {size}")
+    # With stride 1 the count is a difference, which symbolic sizes can state; a larger stride needs
+    # floor division.
     if stride == 1 and reach < dims.value(size):
         return size - (reach - 1)
     return (dims.number(size, "an axis with windows") - reach) // stride + 1
@@ -200,6 +210,7 @@ def regroup(dims: Dimensions, old: Shape, new: Shape) -> list[Group]:
     Groups are as small as can be; axes of size one stand alone, with nothing on the other side.
     Where there are no elements all axes are one group.
     """
+    # Without elements, products on both sides are 0 and no finer grouping exists.
     if 0 in old and 0 in new:
         return [(tuple(range(len(old))), tuple(range(len(new))))]
     groups: list[Group] = []
@@ -218,6 +229,8 @@ def regroup(dims: Dimensions, old: Shape, new: Shape) -> list[Group]:
         left, right = [i], [j]
         a, b = dims.value(old[i]), dims.value(new[j])
         i, j = i + 1, j + 1
+        # The smaller product takes in its next axis until both are equal: the finest common
+        # grouping.
         while a != b:
             if a < b and i < len(old):
                 left.append(i)

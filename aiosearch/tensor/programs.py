@@ -1,4 +1,4 @@
-"""The built-in programs: what models spend their time on, as plain mathematics."""
+"""The built-in programs: layers that models spend their time on, as plain mathematics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Labels: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Builtin:
-    """A program with a size for every label; the sizes may be chosen."""
+    """A program with a default size for every label."""
 
     name: str
     summary: str
@@ -35,22 +35,22 @@ class Builtin:
                 f" it has {', '.join(self.sizes)}"
             )
         chosen = {**self.sizes, **sizes}
-        given = [
+        inputs = [
             tensor(name, dtype, [chosen[label] for label in labels], labels)
             for name, labels in self.inputs.items()
         ]
-        return Program(self.name, tuple(given), (self.output(*given),))
+        return Program(self.name, tuple(inputs), (self.output(*inputs),))
 
 
 BUILTINS: dict[str, Builtin] = {}
 
 
 def builtin(name: str, dtype: str | DType = DType.F16, /, **sizes: Dim) -> Program:
-    """A built-in program, at its own sizes where no others are given."""
-    found = BUILTINS.get(name)
-    if found is None:
+    """A built-in program, at its default sizes unless `sizes` gives others."""
+    declared = BUILTINS.get(name)
+    if declared is None:
         raise TensorError(f"no built-in program {name!r}: there are {', '.join(BUILTINS)}")
-    return found.program(dtype, **sizes)
+    return declared.program(dtype, **sizes)
 
 
 def _declare(
@@ -89,7 +89,7 @@ def _rms(x: Term) -> Term:
 
 
 def _rms_columns(x: Term) -> Term:
-    """The same over the last axis but one."""
+    """Divides each column by the root of its mean square (the last axis but one)."""
     square = apply("square", x)
     return x / apply("sqrt", apply("mean", square, axes=(len(x.shape) - 2,), keep=True))
 

@@ -1,7 +1,7 @@
-"""What a program computes, said as plainly as possible: float64, block by block, loop by loop.
+"""What a program computes, as plainly as possible: float64, block by block, loop by loop.
 
-Everything else is held to this. Nothing here is shared with the other evaluators but the meaning
-that each operator declares.
+Every other evaluator is tested against this one. It shares nothing with them but the meaning that
+each operator declares: kernels are run by loops, where `evaluate` reshapes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FLOATS = Floats(np.float64)
 
 
 def run(program: Program, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs in float64: what overflows is infinite, what is undefined is nan."""
+    """The outputs in float64: what overflows is infinite, what is undefined is NaN."""
     values: dict[Term, Array] = {
         term: np.asarray(value, dtype=np.float64)
         for term, value in zip(program.inputs, inputs, strict=True)
@@ -49,6 +49,7 @@ def run_kernel(kernel: Kernel, device: Mapping[Term, Array]) -> list[Array]:
     shapes = [
         [_int(size) for size in _stored_shape(tile, maps, kernel)] for tile, maps in kernel.outputs
     ]
+    # NaN, so that an element that no block stores is seen.
     outputs = [np.full(shape, np.nan) for shape in shapes]
     for block in itertools.product(*(range(_int(size)) for size in kernel.grid)):
         tiles = _run_block(kernel, body, block, device)
@@ -78,6 +79,7 @@ def _run_block(
                 tiles[term] = _apply(term, [tiles[argument] for argument in term.arguments])
             elif term.operator is ACCUMULATE:
                 history.setdefault(term, []).append(tiles[term.arguments[0]])
+    # Literals are evaluated in both halves: they belong to no place.
     after: dict[Term, Array] = {}
     for term in body:
         if term.operator is ACCUMULATE:
@@ -101,8 +103,8 @@ def _apply(term: Term, operands: list[Array]) -> Array:
         return np.asarray(float(term.parameter("value")))
     if term.operator is INPUT:
         raise KeyError(term.parameter("name"))
-    given = parameters_as_written(term)
-    return np.asarray(term.operator.meaning(_FLOATS, *operands, **given))
+    parameters = parameters_as_written(term)
+    return np.asarray(term.operator.meaning(_FLOATS, *operands, **parameters))
 
 
 def _tile(load: Term, block: Sequence[int], iteration: int, source: Array) -> Array:
@@ -122,7 +124,7 @@ def _tile(load: Term, block: Sequence[int], iteration: int, source: Array) -> Ar
 
 
 def _accumulated(term: Term, tiles: list[Array]) -> Array:
-    """The accumulators, each in its own words."""
+    """What the tiles of all iterations come to, each accumulator written out."""
     kind = term.parameter("kind")
     if kind == "none":
         return _total(tiles)
@@ -139,10 +141,10 @@ def _accumulated(term: Term, tiles: list[Array]) -> Array:
         return np.asarray(np.sqrt(_total(squares) / count))
     total = _total(tiles)
     columns = int(term.parameter("columns"))
-    found = np.zeros((*total.shape[:-1], columns))
+    chunks = np.zeros((*total.shape[:-1], columns))
     for first in range(0, total.shape[-1], columns):
-        found += total[..., first : first + columns]
-    return found
+        chunks += total[..., first : first + columns]
+    return chunks
 
 
 def _total(parts: Sequence[Array]) -> Array:

@@ -1,4 +1,8 @@
-"""Sizes of axes: integers, or polynomials in named sizes when a program stands for all shapes."""
+"""Sizes of axes: integers, or polynomials in named sizes when a program stands for all shapes.
+
+`Size.named("n") * 2 + 1` prints as `1 + 2·n`; `quotient` divides where that is exact for every
+value of n.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,11 @@ from typing import TypeAlias
 from .errors import ShapeError
 
 Powers: TypeAlias = tuple[tuple[str, int], ...]
+"""Names with their exponents, sorted by name."""
 
 
 class Divisor(str):
-    """The name of a number that divides whatever it is to divide, by the word of who chose it."""
+    """The name of a size that divides whatever it has to divide, as its owner guarantees."""
 
 
 class Size:
@@ -23,11 +28,13 @@ class Size:
     __slots__ = ("_hash", "terms")
 
     def __init__(self, terms: Mapping[Powers, int]) -> None:
+        # Sorted terms without zeros are canonical: equal polynomials have equal tuples and hashes.
         self.terms = tuple(sorted((powers, n) for powers, n in terms.items() if n))
         self._hash = hash(self.terms)
 
     @classmethod
     def named(cls, name: str) -> Size:
+        """The unknown of this name."""
         return cls({((name, 1),): 1})
 
     def __eq__(self, other: object) -> bool:
@@ -61,16 +68,18 @@ class Size:
 
     @property
     def names(self) -> frozenset[str]:
+        """The unknowns that occur."""
         return frozenset(name for powers, _ in self.terms for name, _ in powers)
 
     def at(self, values: Mapping[str, Dim]) -> Dim:
-        """Puts values in the place of names; names without one stay.
+        """Substitutes values for names; names without one stay.
 
-        Raises ShapeError where a divisor's value does not divide.
+        Raises ShapeError where the value of a `Divisor` does not divide.
         """
         total: Dim = 0
         for powers, factor in self.terms:
             term: Dim = factor
+            # Multiplies before it divides, so that n/d·d is exact.
             for name, power in sorted(powers, key=lambda item: item[1] < 0):
                 value = values.get(name)
                 base = Size.named(name) if value is None else value
@@ -82,10 +91,10 @@ class Size:
         return total
 
     def _over(self, term: Dim, base: Dim) -> Dim:
-        found = quotient(term, base)
-        if found is None:
+        exact = quotient(term, base)
+        if exact is None:
             raise ShapeError(f"{self}: {base} does not divide {term}")
-        return found
+        return exact
 
     def __str__(self) -> str:
         text = " + ".join(_term_text(powers, n) for powers, n in self.terms)
@@ -95,10 +104,11 @@ class Size:
 
 
 Dim: TypeAlias = "int | Size"
+"""The size of an axis."""
 
 
 def simple(size: Size) -> Dim:
-    """The integer, if the size is one."""
+    """The integer, if `size` is constant."""
     if not size.terms:
         return 0
     if len(size.terms) == 1 and not size.terms[0][0]:
@@ -107,6 +117,7 @@ def simple(size: Size) -> Dim:
 
 
 def product(dims: Iterable[Dim]) -> Dim:
+    """The product of sizes."""
     result: Dim = 1
     for dim in dims:
         result = result * dim
@@ -114,27 +125,30 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def quotient(a: Dim, b: Dim) -> Dim | None:
-    """`a / b` where it is exact (for every value of the names), else None."""
+    """`a / b` where it is exact for every value of the names, else None."""
     if isinstance(a, int) and isinstance(b, int):
         return a // b if b and a % b == 0 else None
     if a == b:
         return 1
     divisor = _size(b)
     names = sorted(_size(a).names | divisor.names)
-    found, left = Size({}), _size(a)
+    result, left = Size({}), _size(a)
+    # Long division needs an order of terms, which negative powers do not have.
     if divisor.monomial is None and any(isinstance(name, Divisor) for name in divisor.names):
         return None
+    # Long division: leading terms cancel one by one. It ends because the order is preserved by
+    # products.
     while left.terms:
         part = _over(_leading(left, names), _leading(divisor, names)) if divisor.terms else None
         if part is None:
             return None
-        found = _sum(found, part)
+        result = _sum(result, part)
         left = _sum(left, _times(part, _times(divisor, _size(-1))))
-    return simple(found)
+    return simple(result)
 
 
 def _leading(size: Size, names: list[str]) -> tuple[Powers, int]:
-    """The first term in an order that products keep."""
+    """The first term in an order that products preserve: lexicographic by powers."""
 
     def rank(term: tuple[Powers, int]) -> list[int]:
         powers = dict(term[0])
@@ -144,10 +158,11 @@ def _leading(size: Size, names: list[str]) -> tuple[Powers, int]:
 
 
 def _over(term: tuple[Powers, int], divisor: tuple[Powers, int]) -> Size | None:
-    """One term by another, where it is exact."""
+    """One term divided by another; None where that is not exact."""
     left = dict(term[0])
     for name, power in divisor[0]:
         left[name] = left.get(name, 0) - power
+        # A `Divisor` may stay in the denominator, since it divides by agreement.
         if left[name] < 0 and not isinstance(name, Divisor):
             return None
     if term[1] % divisor[1]:

@@ -1,4 +1,8 @@
-"""Tensor programs as values: terms that are equal are one object."""
+"""Tensor programs as immutable values: equal terms are one object.
+
+Interning makes comparison of whole programs a comparison of pointers, and sharing automatic:
+`apply("exp", x)` called twice is one term, computed once.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +21,17 @@ from .sizes import Dim, Size, product
 from .types import BYTES, NARROW, DType, Place, Shape, TensorType
 
 Number: TypeAlias = "int | float | Fraction | Size"
+"""The value of a literal."""
 
 _terms: WeakValueDictionary[tuple[Any, ...], Term] = WeakValueDictionary()
+"""All terms by operator, arguments and parameters, as long as something holds them."""
 
 
 class Term:
-    """One value of a program: an operator applied to other terms. Made by `apply` and friends."""
+    """A value of a program.
+
+    An operator applied to other terms, built by `apply` and its relatives.
+    """
 
     __slots__ = ("__weakref__", "_digest", "arguments", "operator", "parameters", "type")
 
@@ -48,15 +57,17 @@ class Term:
         return self.type.place
 
     def parameter(self, name: str) -> Any:
-        for own, value in self.parameters:
-            if own == name:
+        """The value of a parameter by name; raises KeyError."""
+        for key, value in self.parameters:
+            if key == name:
                 return value
         raise KeyError(name)
 
     @property
     def digest(self) -> bytes:
-        """Names the term by what it is, the same in every process."""
+        """A hash of the term's content, equal in every process."""
         if self._digest is None:
+            # Operands first, in a loop: recursion would exceed the stack on deep programs.
             for term in walk([self]):
                 if term._digest is None:
                     term._digest = _digest(term)
@@ -98,6 +109,7 @@ class Term:
 
 
 Operand: TypeAlias = "Term | int | float"
+"""What the operators of `Term` take: numbers become literals."""
 
 
 def _term(operand: Operand) -> Term:
@@ -110,22 +122,23 @@ def intern(
     parameters: tuple[tuple[str, Any], ...],
     type_: TensorType,
 ) -> Term:
-    """The one term of this description."""
+    """The only term of this description."""
+    # Arguments are interned, so that their addresses identify them; the term holds them alive.
     key = (operator.name, *map(id, arguments), parameters)
-    found = _terms.get(key)
-    if found is None:
-        found = object.__new__(Term)
-        found.operator = operator
-        found.arguments = arguments
-        found.parameters = parameters
-        found.type = type_
-        found._digest = None
-        found = _terms.setdefault(key, found)
-    return found
+    term = _terms.get(key)
+    if term is None:
+        term = object.__new__(Term)
+        term.operator = operator
+        term.arguments = arguments
+        term.parameters = parameters
+        term.type = type_
+        term._digest = None
+        term = _terms.setdefault(key, term)
+    return term
 
 
 def apply(
-    operator: str | Operator, *arguments: Term, dims: Dimensions = NUMBERS, **given: Any
+    operator: str | Operator, *arguments: Term, dims: Dimensions = NUMBERS, **keywords: Any
 ) -> Term:
     """Applies an operator; raises ShapeError where the operands do not fit."""
     declared = find(operator) if isinstance(operator, str) else operator
@@ -134,7 +147,7 @@ def apply(
     if declared.arity is None and not arguments:
         raise ShapeError(f"{declared.name} takes at least one operand")
     try:
-        parameters = _parameters(declared, given)
+        parameters = _parameters(declared, keywords)
         shape = declared.shape(dims, [argument.shape for argument in arguments], **dict(parameters))
     except ShapeError as error:
         if str(error).startswith(f"{declared.name}("):
@@ -147,20 +160,21 @@ def apply(
     return intern(declared, arguments, parameters, type_)
 
 
-def _parameters(operator: Operator, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    unknown = given.keys() - {parameter.name for parameter in operator.parameters}
+def _parameters(operator: Operator, keywords: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Values of all parameters, checked, in the order of their declaration."""
+    unknown = keywords.keys() - {parameter.name for parameter in operator.parameters}
     if unknown:
         raise ShapeError(f"{operator.name} has no parameter {', '.join(sorted(unknown))}")
-    found = []
+    values = []
     for parameter in operator.parameters:
-        if parameter.name in given:
-            value = checked(parameter, given[parameter.name])
+        if parameter.name in keywords:
+            value = checked(parameter, keywords[parameter.name])
         elif parameter.required:
             raise ShapeError(f"{operator.name} needs {parameter.name}=")
         else:
             value = parameter.default
-        found.append((parameter.name, value))
-    return tuple(found)
+        values.append((parameter.name, value))
+    return tuple(values)
 
 
 def checked(parameter: OperatorParameter, value: Any) -> Any:
@@ -198,7 +212,7 @@ def _plain(parameter: OperatorParameter, value: Any) -> int:
 
 
 SIZES = 2**48
-"""A size that is known is below this."""
+"""Concrete sizes are below this."""
 
 
 def _whole(parameter: OperatorParameter, value: Any) -> Dim:
@@ -210,7 +224,7 @@ def _whole(parameter: OperatorParameter, value: Any) -> Dim:
 
 
 def number(value: Any) -> Number:
-    """A literal's value: equal ones are written alike, so that 1 and 1.0 are one."""
+    """A literal's value in canonical form, so that 1 and 1.0 are one literal."""
     if isinstance(value, Size):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
@@ -222,56 +236,63 @@ def number(value: Any) -> Number:
     fraction = Fraction(value)
     if abs(fraction) > Fraction(sys.float_info.max) or fraction.denominator >= 2**1100:
         raise ShapeError("a number beyond all floats")
+    # A fraction that a float holds is that float; one that none holds stays exact.
     if value == float(value):
         value = float(value)
     return int(value) if value == int(value) else value
 
 
 def dtype(value: Any) -> DType:
+    """The element type of a name; raises ShapeError."""
     try:
         return DType(value)
     except ValueError:
-        known = ", ".join(d for d in DType if d is not DType.WEAK)
-        raise ShapeError(f"no element type {value!r}: there are {known}") from None
+        listing = ", ".join(d for d in DType if d is not DType.WEAK)
+        raise ShapeError(f"no element type {value!r}: there are {listing}") from None
 
 
 def _dtype(operator: Operator, arguments: Sequence[Term], parameters: dict[str, Any]) -> DType:
+    """The element type of a result, by the operator's rule or as the operands' common type."""
     dtypes = [argument.dtype for argument in arguments]
     if operator.dtype is not None:
-        found = operator.dtype(dtypes, parameters)
-        if found in NARROW and operator is not INPUT:
-            raise ShapeError(f"{operator.name} gives no {found}: there are too few numbers of it")
-        return found
-    found = DType.WEAK
-    for one in dtypes:
-        if one is DType.WEAK:
+        result = operator.dtype(dtypes, parameters)
+        if result in NARROW and operator is not INPUT:
+            raise ShapeError(f"{operator.name} gives no {result}: there are too few numbers of it")
+        return result
+    result = DType.WEAK
+    for operand in dtypes:
+        if operand is DType.WEAK:
             continue
-        if found is not DType.WEAK and one is not found:
-            raise ShapeError(f"{operator.name} of {found} and {one}: cast one first")
-        found = one
-    if found is DType.BOOL and not operator.truths:
+        # No implicit conversion: a cast is a rounding, and has to be seen in the program.
+        if result is not DType.WEAK and operand is not result:
+            raise ShapeError(f"{operator.name} of {result} and {operand}: cast one first")
+        result = operand
+    if result is DType.BOOL and not operator.truths:
         raise ShapeError(f"{operator.name} of truth values: cast them to a number first")
-    if found in NARROW and (operator.pointwise or not operator.truths):
-        raise ShapeError(f"{operator.name} of {found}: cast them to more bits first")
-    if found is DType.I32 and operator.fractions:
+    if result in NARROW and (operator.pointwise or not operator.truths):
+        raise ShapeError(f"{operator.name} of {result}: cast them to more bits first")
+    if result is DType.I32 and operator.fractions:
         raise ShapeError(f"{operator.name} of whole numbers: cast them to floats first")
-    return found
+    return result
 
 
 def _place(operator: Operator, arguments: Sequence[Term]) -> Place:
-    found = Place.ANYWHERE
+    """The place of a result: that of its operands, which have to agree."""
+    result = Place.ANYWHERE
     for argument in arguments:
         place = argument.place
-        if place is Place.ANYWHERE or place is found:
+        if place is Place.ANYWHERE or place is result:
             continue
-        if found is not Place.ANYWHERE:
-            raise ShapeError(f"{operator.name} of a value in {found} and one in {place}")
-        found = place
-    if found is Place.ANYWHERE and not arguments:
+        if result is not Place.ANYWHERE:
+            raise ShapeError(f"{operator.name} of a value in {result} and one in {place}")
+        result = place
+    if result is Place.ANYWHERE and not arguments:
         return Place.DEVICE
-    if found in (Place.LOOP_REGISTER, Place.AFTER_REGISTER) and not operator.pointwise:
+    # A thread holds a few elements of a tile: an operator that needs others would have to exchange
+    # them.
+    if result in (Place.LOOP_REGISTER, Place.AFTER_REGISTER) and not operator.pointwise:
         raise ShapeError(f"{operator.name} in registers: only pointwise operators run there")
-    return found
+    return result
 
 
 # Leaves
@@ -304,14 +325,14 @@ def tensor(
     shape: Sequence[Dim],
     labels: Sequence[str | None] | None = None,
 ) -> Term:
-    """A program's input. Labels name its axes, where they are to be told apart."""
-    own = dtype(dtype_)
+    """An input of a program; `labels` name its axes, where they are to be told apart."""
+    element_type = dtype(dtype_)
     sizes = tuple(_whole(INPUT.parameters[2], size) for size in shape)
     named = tuple(labels) if labels is not None else (None,) * len(sizes)
     if len(named) != len(sizes):
         raise ShapeError(f"input {name} has {len(sizes)} axes and {len(named)} labels")
-    parameters = (("name", name), ("dtype", own), ("shape", sizes), ("labels", named))
-    return intern(INPUT, (), parameters, TensorType(own, sizes, Place.DEVICE))
+    parameters = (("name", name), ("dtype", element_type), ("shape", sizes), ("labels", named))
+    return intern(INPUT, (), parameters, TensorType(element_type, sizes, Place.DEVICE))
 
 
 def literal(value: Number) -> Term:
@@ -334,12 +355,12 @@ class Program:
     def __post_init__(self) -> None:
         if not self.outputs:
             raise TensorError(f"program {self.name} computes nothing")
-        names = [one.parameter("name") for one in self.inputs]
+        names = [input_.parameter("name") for input_ in self.inputs]
         if len(set(names)) != len(names):
             raise TensorError(f"program {self.name} has two inputs of one name")
-        given = set(self.inputs)
+        declared = set(self.inputs)
         for term in self.terms():
-            if term.operator is INPUT and term not in given:
+            if term.operator is INPUT and term not in declared:
                 raise TensorError(
                     f"program {self.name} uses {term.parameter('name')}, which it does not take"
                 )
@@ -368,7 +389,7 @@ class Program:
 
 
 def walk(roots: Iterable[Term], stop: Container[Term] = ()) -> Iterator[Term]:
-    """Every term below the roots once, operands first; nothing that is only below a stop."""
+    """Every term below `roots` once, operands first; not what only terms of `stop` depend on."""
     seen: set[Term] = set()
     stack: list[tuple[Term, bool]] = [(root, False) for root in reversed(list(roots))]
     while stack:
@@ -379,17 +400,19 @@ def walk(roots: Iterable[Term], stop: Container[Term] = ()) -> Iterator[Term]:
             seen.add(term)
             yield term
             continue
+        # Second visit, after the operands: iterative post-order.
         stack.append((term, True))
         if term not in stop:
             stack.extend((argument, False) for argument in reversed(term.arguments))
 
 
 def bytes_of(type_: TensorType) -> Dim:
-    """The memory that a tensor takes."""
+    """The memory that a tensor takes, in bytes."""
     return product(type_.shape) * BYTES.get(type_.dtype, 1)
 
 
 def _digest(term: Term) -> bytes:
+    """The hash of a term from those of its arguments."""
     parts = [term.operator.name.encode(), repr(term.parameters).encode()]
     parts += [argument.digest for argument in term.arguments]
     return hashlib.blake2b(b"\0".join(parts), digest_size=16).digest()

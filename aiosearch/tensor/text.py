@@ -1,4 +1,4 @@
-"""Programs as text, such as people read and write."""
+"""Programs as text, such as people read and write: `parse` and `write`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a tensor before it is computed: element type, shape, place."""
+"""What is known of a tensor before it is computed: element type, shape and place (`TensorType`)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,19 @@ class DType(StrEnum):
     U8 = "u8"
     BOOL = "bool"
     WEAK = "weak"
-    """A literal's: takes the type of what it meets."""
+    """A literal's type, which becomes that of the operand it meets."""
 
 
 NARROW = frozenset({DType.I8, DType.U8})
-"""Whole numbers that are stored, moved and cast; nothing is computed in so few bits."""
+"""Integers that are stored, moved and cast; nothing is computed in so few bits."""
 WHOLE = NARROW | {DType.I32}
+"""Integer types."""
 EXACT = WHOLE | {DType.BOOL}
-"""What is computed of them is not rounded."""
+"""Types whose arithmetic is not rounded."""
 HALVES = frozenset({DType.F16, DType.BF16})
+"""Floats of 16 bits."""
 FLOATING = HALVES | {DType.F32, DType.F64}
+"""Types whose results are rounded."""
 
 ARRAY_NAMES = {
     DType.F64: "float64",
@@ -44,12 +47,12 @@ ARRAY_NAMES = {
     DType.U8: "uint8",
     DType.BOOL: "bool",
 }
-"""What NumPy and JAX call them."""
+"""Names of the types in NumPy and JAX."""
 JAX_NAMES = {
     dtype: f"jnp.{name}" if dtype is not DType.BOOL else "jnp.bool_"
     for dtype, name in ARRAY_NAMES.items()
 }
-"""As they are written in JAX."""
+"""Names of the types in JAX source text."""
 BYTES = {
     DType.F64: 8,
     DType.F32: 4,
@@ -60,11 +63,11 @@ BYTES = {
     DType.U8: 1,
     DType.BOOL: 1,
 }
-"""What an element takes in memory."""
+"""Bytes of an element in memory."""
 
 
 class Place(StrEnum):
-    """Where a value lives, and how often it is computed."""
+    """Where a value is stored, and how often it is computed."""
 
     ANYWHERE = "anywhere"
     """A literal."""
@@ -81,17 +84,19 @@ class Place(StrEnum):
 
     @property
     def register(self) -> Place:
-        """Where a thread holds the values that it read here."""
+        """The place of the registers that a thread reads a tile of this place into."""
         return {Place.LOOP: Place.LOOP_REGISTER, Place.AFTER: Place.AFTER_REGISTER}[self]
 
     @property
     def tile(self) -> Place:
-        """Where a thread of this place writes to."""
+        """The place of the tile that a thread writes registers of this place to."""
         return {Place.LOOP_REGISTER: Place.LOOP, Place.AFTER_REGISTER: Place.AFTER}[self]
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
+    """Element type, shape and place of a value."""
+
     dtype: DType
     shape: Shape
     place: Place = Place.DEVICE

@@ -49,7 +49,7 @@ from .space.traces import Trace
 from .tunables import AnyTunable, Tunable, device_name, frozen_record
 from .types import Configuration, Function, Options, Pytree
 
-BATCH = 8
+BATCH = 4
 SECONDS = 60.0
 MOST_TIMED = 256
 """Of more that were timed, the slower ones have no part in the last race anyway."""

@@ -29,7 +29,7 @@ from aiosearch.mapper.rows.demands import Pulled
 from aiosearch.mapper.rows.equations import Flat, trace
 from aiosearch.mapper.rows.evidence import UNITS, compare, difference, drawn
 from aiosearch.mapper.rows.frames import Frame
-from aiosearch.mapper.rows.rules import Requirement, Rows
+from aiosearch.mapper.rows.rules import RowRequirement, Rows
 
 ROWS, BLOCK = 26, 8
 """Three blocks, and two rows that are left."""
@@ -183,7 +183,7 @@ def _changed(pulled: Pulled, kind: str, rng: random.Random) -> Pulled | None:
         wrong = Rows(demand.axis, demand.shift + rng.choice([-1, 1]))
     # Rows that nobody computes are cut from the whole value, so that has to be there.
     operands = tuple(wrong if n == at else wish for n, wish in enumerate(how.operands))
-    requirements = {**pulled.requirements, key: Requirement(operands, how.params, how.emit)}
+    requirements = {**pulled.requirements, key: RowRequirement(operands, how.params, how.emit)}
     numbers = {operand.number}
     for equation in reversed(pulled.flat.equations):
         if any(value.number in numbers for value in equation.outputs):

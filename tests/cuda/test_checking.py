@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from aiosearch.cli import main
@@ -65,7 +66,7 @@ FAULTS = {
 @pytest.mark.parametrize(("body", "kind", "line"), FAULTS.values(), ids=FAULTS.keys())
 def test_a_fault_is_found_at_its_line(body: str, kind: Kind, line: int) -> None:
     findings = check(load(f"{HEAD}{body}\n}}\n"), read(LAUNCH))
-    assert (kind, line) in {(each.kind, each.at.line) for each in findings}
+    assert (kind, line) in {(item.kind, item.at.line) for item in findings}
 
 
 CLEAN = {
@@ -112,3 +113,21 @@ def test_the_command_ends_with_0_where_nothing_is_wrong_1_where_something_is_and
     assert main(["cuda", "check", str(file), "--launch", "odd[1, 32](i32[32])"]) == 2
     assert f"{file}:3: a goto stmt is not supported" in capsys.readouterr().out
     assert main(["cuda", "check", str(file)]) == 2
+
+
+def test_a_read_beside_an_array_that_a_gpu_forgives_is_reported_and_changes_nothing() -> None:
+    text = """
+    __global__ void left(const float *a, float *b) {
+      int i = threadIdx.x;
+      float x = a[i - 1];
+      if (i == 0) x = 0;
+      b[i] = x;
+    }"""
+    around = np.arange(40, dtype=np.float32)
+    array, out = around[4:36], np.zeros(32, np.float32)
+    launch = load(f"{text}\n").left[1, 32]
+    (finding,) = launch.check(array, out)
+    assert (finding.kind, finding.at.line) == (Kind.OUT_OF_BOUNDS, 4)
+    checked = out.copy()
+    launch(array, out)
+    assert out.tolist() == checked.tolist() == [0, *range(4, 35)]

@@ -10,6 +10,7 @@ from barrierprograms import program
 
 from aiosearch import cuda
 from aiosearch.cuda.compiled.lowering import Choices
+from aiosearch.cuda.ir.parsing import parsed
 from aiosearch.cuda.passes.cutting import Policy
 
 EXACT = Choices(contract=False)
@@ -18,15 +19,15 @@ EXACT = Choices(contract=False)
 def _both(text: str, kernel: str, shape: Any, *arguments: Any, choices: Choices = EXACT) -> None:
     """Runs a kernel both ways, and compares every array that it was given."""
     module = cuda.load(f"\n{text}", choices=choices)
-    ours = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
-    theirs = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
+    ours = [item.copy() if isinstance(item, np.ndarray) else item for item in arguments]
+    theirs = [item.copy() if isinstance(item, np.ndarray) else item for item in arguments]
     module[kernel][shape](*ours)
     assert module[kernel][shape].check(*theirs) == ()
     changed = False
-    for one, other, before in zip(ours, theirs, arguments, strict=True):
-        if isinstance(one, np.ndarray):
-            np.testing.assert_array_equal(one, other)
-            changed |= not np.array_equal(one, before)
+    for first, second, before in zip(ours, theirs, arguments, strict=True):
+        if isinstance(first, np.ndarray):
+            np.testing.assert_array_equal(first, second)
+            changed |= not np.array_equal(first, before)
     assert changed, "the kernel wrote nothing"
 
 
@@ -246,6 +247,32 @@ def test_threads_of_a_warp_exchange_values() -> None:
     data = np.random.default_rng(1).integers(0, 100, 96).astype(np.int32)
     out, votes = np.zeros(96, np.int32), np.zeros(96, np.uint32)
     _both(text, "warp", (1, 96), data, out, votes)
+
+
+def test_a_barrier_of_some_dimensions_orders_at_least_those_threads() -> None:
+    text = """
+    kernel @turn(%1.a a: ptr i32 4) {
+      %2.s: ptr = alloc shared i32 256
+      %3: u32 = thread.x
+      %4: u32 = thread.y
+      %5: u32 = mul %4, 8:u32
+      %6: u32 = add %5, %3
+      %7: i64 = cast %6
+      %8: i32 = load [%1.a + %7 * 4]
+      store i32 [%2.s + %7 * 4], %8
+      barrier block x
+      %9: u32 = xor %6, 7:u32
+      %10: i64 = cast %9
+      %11: i32 = load [%2.s + %10 * 4]
+      store i32 [%1.a + %7 * 4], %11
+    }"""
+    module = cuda.load("__global__ void unused() {}\n")
+    kernel = cuda.CudaKernel(module, parsed(text))
+    array = np.arange(64, dtype=np.int32)
+    expected = array.reshape(8, 8)[:, ::-1].reshape(-1)
+    assert kernel[1, (8, 8)].check(array.copy()) == ()
+    kernel[1, (8, 8)](array)
+    np.testing.assert_array_equal(array, expected)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -86,7 +86,7 @@ def test_several_threads_of_python_launch_at_once() -> None:
     arrays = [np.zeros(32 * 64, np.int32) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda pair: kernel[64, 32](pair[1], pair[0]), enumerate(arrays)))
-    assert [set(each.tolist()) for each in arrays] == [{number} for number in range(8)]
+    assert [set(item.tolist()) for item in arrays] == [{number} for number in range(8)]
 
 
 @pytest.mark.parametrize(
@@ -181,3 +181,14 @@ def test_tuning_leaves_the_arrays_alone_and_results_the_same() -> None:
     assert kernel[1, (16, 8)].choices == choices
     kernel[1, (16, 8)](array)
     np.testing.assert_allclose(array, expected, rtol=1e-6)
+
+
+def test_an_array_of_jax_is_read_and_not_written() -> None:
+    import jax.numpy as jnp
+
+    text = "__global__ void k(const float *a, float *b) { b[threadIdx.x] = 2 * a[threadIdx.x]; }\n"
+    kernel, out = cuda.load(text).k, np.zeros(4, np.float32)
+    kernel[1, 4](jnp.arange(4.0), out)
+    assert out.tolist() == [0, 2, 4, 6]
+    with pytest.raises(cuda.LaunchError, match="may write to b"):
+        kernel[1, 4](out, jnp.arange(4.0))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aiosearch.mapper.clusterfiles import describe_cluster, read_cluster, write_cluster
-from aiosearch.mapper.clusters import Distance, Location
+from aiosearch.mapper.clusters import Distance, GroupLocation
 from aiosearch.mapper.errors import ClusterError
 from aiosearch.mapper.published import claix
 
@@ -110,12 +110,12 @@ def test_what_is_no_json_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("to", "distance"),
     [
-        (Location(0, 0, 0), Distance.PROCESSOR),
-        (Location(0, 0, 1), Distance.DEVICE),
-        (Location(0, 1, 0), Distance.NODE),
-        (Location(1, 0, 0), Distance.NETWORK),
+        (GroupLocation(0, 0, 0), Distance.PROCESSOR),
+        (GroupLocation(0, 0, 1), Distance.DEVICE),
+        (GroupLocation(0, 1, 0), Distance.NODE),
+        (GroupLocation(1, 0, 0), Distance.NETWORK),
     ],
 )
-def test_distance_is_by_what_is_shared(to: Location, distance: Distance) -> None:
+def test_distance_is_by_what_is_shared(to: GroupLocation, distance: Distance) -> None:
     """Cache group, device, node, network: the first that two locations share."""
-    assert Location(0, 0, 0).distance(to) is distance
+    assert GroupLocation(0, 0, 0).distance(to) is distance

@@ -13,10 +13,10 @@ from aiosearch.mapper.levels import flatten
 from aiosearch.mapper.patterns import (
     Access,
     Array,
-    Call,
-    Kind,
     Nested,
     Pattern,
+    PatternCall,
+    PatternKind,
     PatternProgram,
     decode_program,
     encode_program,
@@ -25,15 +25,20 @@ from aiosearch.mapper.published import KERNELS
 from aiosearch.mapper.splits import DataTable, SplitSizes
 
 
-def rowwise(*calls: Call, rows: int = 100) -> PatternProgram:
+def rowwise(*calls: PatternCall, rows: int = 100) -> PatternProgram:
     names = sorted({access.array for call in calls for access in (*call.reads, *call.writes)})
     arrays = tuple(Array(name, (rows,)) for name in names)
     return PatternProgram(name="p", arrays=arrays, patterns=(Pattern("f", 1),), calls=calls)
 
 
-def row_map(name: str, reads: str, writes: str, rows: int = 100) -> Call:
-    return Call(
-        name, Kind.MAP, "f", lengths=(rows,), reads=(Access(reads),), writes=(Access(writes),)
+def row_map(name: str, reads: str, writes: str, rows: int = 100) -> PatternCall:
+    return PatternCall(
+        name,
+        PatternKind.MAP,
+        "f",
+        lengths=(rows,),
+        reads=(Access(reads),),
+        writes=(Access(writes),),
     )
 
 
@@ -58,8 +63,13 @@ def test_touched_splits_hold_touched_rows(size: int, start: int, scale: int, shi
     """Every row that a block reads lies in a split that it is said to read."""
     length = 7
     rows = scale * (start + length) + shift + 1
-    call = Call(
-        "c", Kind.MAP, "f", starts=(start,), lengths=(length,), reads=(Access("x", scale, shift),)
+    call = PatternCall(
+        "c",
+        PatternKind.MAP,
+        "f",
+        starts=(start,),
+        lengths=(length,),
+        reads=(Access("x", scale, shift),),
     )
     program = rowwise(call, rows=rows)
     splits = list(DataTable(program, size).touched(call.reads[0], start, length))
@@ -89,9 +99,9 @@ def test_renaming_lets_an_overwrite_rise() -> None:
 
 def test_a_recurrence_is_a_level_a_step() -> None:
     """Time steps depend on each other; the indices of a step do not."""
-    call = Call(
-        "heat", Kind.RECURRENCE, "f", lengths=(100,), reads=(Access("u"),), writes=(Access("u"),),
-        steps=4,
+    call = PatternCall(
+        "heat", PatternKind.RECURRENCE, "f", lengths=(100,), reads=(Access("u"),),
+        writes=(Access("u"),), steps=4,
     )  # fmt: skip
     levels = flatten(rowwise(call), SplitSizes(25, 25))
     assert [len(level.splits) for level in levels] == [4, 4, 4, 4]
@@ -115,12 +125,15 @@ def test_a_cycle_of_patterns_is_named() -> None:
     ("call", "message"),
     [
         (row_map("f", "a", "a", rows=101), "touches rows 0 to 100 of 'a', which has 100"),
-        (Call("f", Kind.MAP, "g", lengths=(100,)), "unknown pattern 'g'"),
-        (Call("f", Kind.MAP, "f", lengths=(0,)), "runs over no indices"),
-        (Call("f", Kind.MAP, "f", lengths=(9,), steps=2), "only a recurrence has steps"),
+        (PatternCall("f", PatternKind.MAP, "g", lengths=(100,)), "unknown pattern 'g'"),
+        (PatternCall("f", PatternKind.MAP, "f", lengths=(0,)), "runs over no indices"),
+        (
+            PatternCall("f", PatternKind.MAP, "f", lengths=(9,), steps=2),
+            "only a recurrence has steps",
+        ),
     ],
 )
-def test_a_contradiction_is_named(call: Call, message: str) -> None:
+def test_a_contradiction_is_named(call: PatternCall, message: str) -> None:
     """A call that leaves its arrays, or cannot be, is refused when the program is made."""
     with pytest.raises(PatternError, match=message):
         rowwise(call)
@@ -133,7 +146,7 @@ def test_an_undeclared_array_is_named() -> None:
             name="p",
             arrays=(Array("image", (9,)),),
             patterns=(Pattern("f", 1),),
-            calls=(Call("c", Kind.MAP, "f", reads=(Access("imag"),)),),
+            calls=(PatternCall("c", PatternKind.MAP, "f", reads=(Access("imag"),)),),
         )
 
 

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
+import anyio
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -129,6 +130,13 @@ async def test_wrong_options_are_said(options: dict[str, Any], message: str) -> 
     """Before anything is traced or timed."""
     with pytest.raises(AiosearchError, match=message):
         await place(layers, *ARGS, **options)
+
+
+async def test_placing_can_be_cancelled() -> None:
+    """A task that is cancelled ends at once; its thread measures nothing more."""
+    with anyio.move_on_after(0.2) as scope:
+        await place(layers, *ARGS, seconds=600.0)
+    assert scope.cancelled_caught
 
 
 async def test_what_cannot_be_traced_is_said() -> None:

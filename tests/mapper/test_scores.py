@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from aiosearch import solve
 from aiosearch.mapper.clusters import Cluster
 from aiosearch.mapper.costs import FaithfulModel, score, step_cost
+from aiosearch.mapper.errors import MappingError
 from aiosearch.mapper.levels import Level, flatten
 from aiosearch.mapper.mapped_program import map_program
-from aiosearch.mapper.mappings import Assignment, DataHolders
+from aiosearch.mapper.mappings import Assignment, DataHolders, read_report
 from aiosearch.mapper.patterns import PatternProgram
 from aiosearch.mapper.published import (
     KERNELS,
@@ -206,3 +208,18 @@ async def test_workers_find_what_one_process_does() -> None:
     program, sizes = KERNELS["multifilter"]
     problem = Mapping(program=program(), cluster=claix(), sizes=sizes, width=2)
     assert solve(problem, workers=1).best_cost == 0.015023565427608772
+
+
+async def test_a_report_is_read_and_costed_again() -> None:
+    """A mapping that was written down has its score; one that does not fit is said."""
+    program, sizes = KERNELS["multifilter"]
+    mapped = await map_program(program(), claix(), sizes)
+    report, levels = mapped.report(), flatten(program(), sizes)
+    steps = read_report(json.dumps(report), claix(), levels)
+    assert score(FaithfulModel(claix()), steps) == mapped.score == report["Score"]
+    row = report["stepMappings"][1]["Nodes"][0]["Assignment"][0]
+    row["Processor"] = "socket9"
+    with pytest.raises(MappingError, match="the cluster has no node1/cpu/socket9"):
+        read_report(json.dumps(report), claix(), levels)
+    with pytest.raises(MappingError, match="no report of a mapping"):
+        read_report("[]", claix(), levels)

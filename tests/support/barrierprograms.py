@@ -54,16 +54,16 @@ class _Writer:
         choices = ["u", "v", "t", str(self.draw.randrange(1, 9)), self.draw.choice(self.uniform)]
         if depth == 0 or self.draw.random() < 0.3:
             return self.draw.choice(choices)
-        one, other = self.integer(depth - 1), self.integer(depth - 1)
+        first, second = self.integer(depth - 1), self.integer(depth - 1)
         operator = self.draw.choice(["+", "*", "^", "-", "&", "|", ">>", "/", "%"])
         if operator == ">>":
-            return f"({one} >> ({other} & 7))"
-        return f"({one} {operator} {other})"
+            return f"({first} >> ({second} & 7))"
+        return f"({first} {operator} {second})"
 
     def number(self) -> str:
-        one = self.draw.choice(["x", "y", "1.5f", "(float)(t & 15)", "(float)(u & 63)"])
-        other = self.draw.choice(["x", "y", "0.25f", "(float)(v & 7)"])
-        return f"({one} {self.draw.choice('+-*')} {other}) * 0.5f"
+        first = self.draw.choice(["x", "y", "1.5f", "(float)(t & 15)", "(float)(u & 63)"])
+        second = self.draw.choice(["x", "y", "0.25f", "(float)(v & 7)"])
+        return f"({first} {self.draw.choice('+-*')} {second}) * 0.5f"
 
     def place(self) -> str:
         """Any place of a shared array."""
@@ -78,8 +78,8 @@ class _Writer:
 
     def statement(self) -> None:
         kind = self.draw.randrange(10)
-        readable = [each for each, phase in self.phases.items() if phase == "read"]
-        writable = [each for each, phase in self.phases.items() if phase == "write"]
+        readable = [item for item, phase in self.phases.items() if phase == "read"]
+        writable = [item for item, phase in self.phases.items() if phase == "write"]
         if kind < 2:
             self.line(f"{self.draw.choice('uv')} = {self.integer(3)};")
         elif kind == 2:

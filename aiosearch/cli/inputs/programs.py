@@ -226,7 +226,7 @@ def function(target: str) -> Callable[..., Any]:
     value = objects.find(target, objects.functions)
     if not callable(value):
         raise UsageError(f"{target} is no function")
-    return value  # type: ignore[no-any-return]
+    return value  # type: ignore[no-any-return]  # any callable
 
 
 def _type(flag: str, text: str) -> TensorType:

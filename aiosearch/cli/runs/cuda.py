@@ -11,9 +11,9 @@ from ...cuda.compiled import backend
 from ...cuda.compiled.lowering import Lowered
 from ...cuda.errors import CudaError
 from ...cuda.fidelity import Fidelity, report
-from ...cuda.interpreter.findings import Finding
+from ...cuda.interpreter.findings import KernelFault
 from ...cuda.ir.text import printed
-from ...cuda.modules import Module, load
+from ...cuda.modules import CudaModule, load
 from ..output.streams import UsageError, give, give_json
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def run(arguments: CudaArguments) -> int:
             return _fidelity(arguments, module)
 
 
-def _specs(arguments: CudaArguments, module: Module) -> list[Spec]:
-    specs = [read(each) for each in arguments.launch]
+def _specs(arguments: CudaArguments, module: CudaModule) -> list[Spec]:
+    specs = [read(item) for item in arguments.launch]
     if arguments.launches is not None:
         specs += from_file(Path(arguments.launches))
     if not specs:
@@ -46,54 +46,54 @@ def _specs(arguments: CudaArguments, module: Module) -> list[Spec]:
     return specs
 
 
-def _check(arguments: CudaArguments, module: Module) -> int:
+def _check(arguments: CudaArguments, module: CudaModule) -> int:
     """Runs every launch; 1 where anything is wrong, 2 where one was not understood."""
-    found: list[tuple[Spec, tuple[Finding, ...]]] = []
+    collected: list[tuple[Spec, tuple[KernelFault, ...]]] = []
     refused: list[tuple[Spec, str]] = []
     for spec in _specs(arguments, module):
         try:
-            found.append((spec, check(module, spec, arguments.seed)))
+            collected.append((spec, check(module, spec, arguments.seed)))
         except CudaError as error:
             refused.append((spec, str(error)))
     if arguments.json:
-        give_json(_as_json(found, refused))
+        give_json(_as_json(collected, refused))
     else:
-        for spec, findings in found:
-            give(f"{spec.text}: {'clean' if not findings else f'{len(findings)} found'}")
+        for spec, findings in collected:
+            give(f"{spec.text}: {'clean' if not findings else f'{len(findings)} collected'}")
             for finding in findings:
                 give(f"  {finding}")
         for spec, reason in refused:
             give(f"{spec.text}: not understood: {reason}")
     if refused:
         return 2
-    return int(any(findings for _, findings in found))
+    return int(any(findings for _, findings in collected))
 
 
 def _as_json(
-    found: list[tuple[Spec, tuple[Finding, ...]]], refused: list[tuple[Spec, str]]
+    collected: list[tuple[Spec, tuple[KernelFault, ...]]], refused: list[tuple[Spec, str]]
 ) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = [
-        {"launch": spec.text, "findings": [_finding(each) for each in findings]}
-        for spec, findings in found
+        {"launch": spec.text, "findings": [_finding(item) for item in findings]}
+        for spec, findings in collected
     ]
     return [*listed, *({"launch": spec.text, "refused": reason} for spec, reason in refused)]
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    other = finding.other
+def _finding(finding: KernelFault) -> dict[str, Any]:
+    second = finding.related
     return {
         "kind": str(finding.kind),
         "kernel": finding.kernel,
         "file": finding.at.file,
         "line": finding.at.line,
-        "other": {"file": other.file, "line": other.line} if other.line else None,
+        "other": {"file": second.file, "line": second.line} if second.line else None,
         "count": finding.count,
         "message": finding.message,
     }
 
 
-def _explain(arguments: CudaArguments, module: Module) -> int:
-    parts = [each.strip() for each in arguments.show.split(",")]
+def _explain(arguments: CudaArguments, module: CudaModule) -> int:
+    parts = [item.strip() for item in arguments.show.split(",")]
     for part in parts:
         if part not in _SHOWN:
             raise UsageError(f"{part} cannot be shown; --show takes {', '.join(_SHOWN)}")
@@ -118,16 +118,16 @@ def _text(low: Lowered, part: str) -> str:
             return backend.assembly(low.emitted.text)
 
 
-def _fidelity(arguments: CudaArguments, module: Module) -> int:
+def _fidelity(arguments: CudaArguments, module: CudaModule) -> int:
     reports = {name: report(module.source, name) for name in module.kernels}
     if arguments.json:
-        give_json({name: [asdict(each) for each in entries] for name, entries in reports.items()})
+        give_json({name: [asdict(item) for item in entries] for name, entries in reports.items()})
     else:
         for name, entries in reports.items():
             give(f"{name}:")
             for entry in entries:
                 give(f"  {entry}")
     unsupported = any(
-        each.fidelity is Fidelity.UNSUPPORTED for entries in reports.values() for each in entries
+        item.fidelity is Fidelity.UNSUPPORTED for entries in reports.values() for item in entries
     )
     return 2 if unsupported else 0

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..ir.operations import Compute
-from ..ir.types import Scalar
+from ..ir.types import ScalarType
 from . import backend
-from .writing import TYPES, Text, short, vector
+from .writing import TYPES, KernelText, short, vector
 
 _COMPARISONS = {
     "eq": ("oeq", "eq", "eq"),
@@ -56,18 +56,18 @@ _LIBRARY = frozenset(
 
 
 @dataclass(slots=True)
-class Arithmetic:
-    text: Text
+class VectorArithmetic:
+    text: KernelText
     contract: bool = True
-    wanted: set[tuple[str, int, Scalar]] = field(default_factory=set)
+    required: set[tuple[str, int, ScalarType]] = field(default_factory=set)
     """Functions on vectors that the module must define."""
 
     def compute(self, operation: Compute, operands: Sequence[str], lanes: int) -> str:
         """Writes an operation on texts of so many lanes; gives the text of the result."""
         name, type = operation.name, operation.result.type
-        sources = [each.type for each in operation.operands]
+        sources = [item.type for item in operation.operands]
         source = sources[0]
-        if type is Scalar.F16 and name not in ("cast", "select", "bitcast"):
+        if type is ScalarType.F16 and name not in ("cast", "select", "bitcast"):
             return self._through_float(operation, operands, lanes)
         if name in _COMPARISONS:
             return self._compared(name, source, operands, lanes)
@@ -83,7 +83,7 @@ class Arithmetic:
                     f"select {condition} {operands[0]}, {kind} {operands[1]}, {kind} {operands[2]}"
                 )
             case "not":
-                ones = self._splat("true" if type is Scalar.BOOL else "-1", type, lanes)
+                ones = self._splat("true" if type is ScalarType.BOOL else "-1", type, lanes)
                 return self._binary("xor", operands[0], ones, type, lanes)
             case "ptradd":
                 kind = vector("ptr", lanes)
@@ -94,17 +94,17 @@ class Arithmetic:
             return self._floating(name, type, source, operands, lanes)
         return self._integer(name, type, operands, lanes)
 
-    def _binary(self, how: str, one: str, other: str, type: Scalar, lanes: int) -> str:
-        return self.text.line(f"{how} {vector(TYPES[type], lanes)} {one}, {other}")
+    def _binary(self, how: str, first: str, second: str, type: ScalarType, lanes: int) -> str:
+        return self.text.line(f"{how} {vector(TYPES[type], lanes)} {first}, {second}")
 
     def _convert(self, how: str, value: str, source: str, target: str, lanes: int) -> str:
         return self.text.line(f"{how} {vector(source, lanes)} {value} to {vector(target, lanes)}")
 
     @staticmethod
-    def _splat(value: str, type: Scalar, lanes: int) -> str:
+    def _splat(value: str, type: ScalarType, lanes: int) -> str:
         return value if lanes == 1 else f"splat ({TYPES[type]} {value})"
 
-    def _compared(self, name: str, type: Scalar, operands: Sequence[str], lanes: int) -> str:
+    def _compared(self, name: str, type: ScalarType, operands: Sequence[str], lanes: int) -> str:
         floating, signed, unsigned = _COMPARISONS[name]
         how = (
             f"fcmp {floating}"
@@ -113,39 +113,39 @@ class Arithmetic:
         )
         return self._binary(how, operands[0], operands[1], type, lanes)
 
-    def _cast(self, value: str, source: Scalar, target: Scalar, lanes: int) -> str:
-        one, other = TYPES[source], TYPES[target]
-        if Scalar.PTR in (source, target):
-            how = "ptrtoint" if source is Scalar.PTR else "inttoptr"
-            return self._convert(how, value, one, other, lanes)
+    def _cast(self, value: str, source: ScalarType, target: ScalarType, lanes: int) -> str:
+        first, second = TYPES[source], TYPES[target]
+        if ScalarType.PTR in (source, target):
+            how = "ptrtoint" if source is ScalarType.PTR else "inttoptr"
+            return self._convert(how, value, first, second, lanes)
         if source.is_float and target.is_float:
             how = "fpext" if target.size > source.size else "fptrunc"
-            return self._convert(how, value, one, other, lanes)
+            return self._convert(how, value, first, second, lanes)
         if source.is_float:
             kind = "fptosi" if target.is_signed else "fptoui"
-            called = f"@llvm.{kind}.sat.{short(other, lanes)}.{short(one, lanes)}"
-            return self.text.call(called, vector(other, lanes), (vector(one, lanes), value))
+            called = f"@llvm.{kind}.sat.{short(second, lanes)}.{short(first, lanes)}"
+            return self.text.call(called, vector(second, lanes), (vector(first, lanes), value))
         if target.is_float:
             how = "sitofp" if source.is_signed else "uitofp"
-            return self._convert(how, value, one, other, lanes)
-        if target.size == source.size and source is not Scalar.BOOL:
+            return self._convert(how, value, first, second, lanes)
+        if target.size == source.size and source is not ScalarType.BOOL:
             return value
         how = "trunc" if target.size < source.size else "sext" if source.is_signed else "zext"
-        return self._convert(how, value, one, other, lanes)
+        return self._convert(how, value, first, second, lanes)
 
     def _through_float(self, operation: Compute, operands: Sequence[str], lanes: int) -> str:
         """Halves are computed with in 32 bits and rounded."""
         wide = [
-            self._cast(each, operand.type, Scalar.F32, lanes)
-            for each, operand in zip(operands, operation.operands, strict=True)
+            self._cast(item, operand.type, ScalarType.F32, lanes)
+            for item, operand in zip(operands, operation.operands, strict=True)
         ]
-        result = self._floating(operation.name, Scalar.F32, Scalar.F32, wide, lanes)
-        return self._cast(result, Scalar.F32, Scalar.F16, lanes)
+        result = self._floating(operation.name, ScalarType.F32, ScalarType.F32, wide, lanes)
+        return self._cast(result, ScalarType.F32, ScalarType.F16, lanes)
 
     # --- floats
 
     def _floating(
-        self, name: str, type: Scalar, source: Scalar, operands: Sequence[str], lanes: int
+        self, name: str, type: ScalarType, source: ScalarType, operands: Sequence[str], lanes: int
     ) -> str:
         flag = " contract" if self.contract else ""
         if name in _FLOATS:
@@ -162,19 +162,19 @@ class Arithmetic:
             return self._intrinsic(_INTRINSICS[name], type, operands, lanes)
         if name == "rsqrt":
             root = self._intrinsic("sqrt", type, operands, lanes)
-            one = self._splat("1.0", type, lanes)
-            return self._binary("fdiv", one, root, type, lanes)
+            first = self._splat("1.0", type, lanes)
+            return self._binary("fdiv", first, root, type, lanes)
         if name in backend.FUNCTIONS:
-            self.wanted.add((name, lanes, type))
+            self.required.add((name, lanes, type))
             kind = vector(TYPES[type], lanes)
-            listed = ", ".join(f"{kind} {each}" for each in operands)
+            listed = ", ".join(f"{kind} {item}" for item in operands)
             called = backend.function_symbol(name, lanes, type)
             return self.text.line(f"call {kind} {called}({listed})")
         if name in _LIBRARY:
             return self._library(name, type, operands, lanes)
         raise KeyError(name)
 
-    def _classified(self, name: str, type: Scalar, value: str, lanes: int) -> str:
+    def _classified(self, name: str, type: ScalarType, value: str, lanes: int) -> str:
         if name == "isnan":
             return self._binary("fcmp uno", value, value, type, lanes)
         size = self._intrinsic("fabs", type, [value], lanes)
@@ -182,29 +182,29 @@ class Arithmetic:
         how = "fcmp oeq" if name == "isinf" else "fcmp olt"
         return self._binary(how, size, infinity, type, lanes)
 
-    def _intrinsic(self, name: str, type: Scalar, operands: Sequence[str], lanes: int) -> str:
+    def _intrinsic(self, name: str, type: ScalarType, operands: Sequence[str], lanes: int) -> str:
         kind = vector(TYPES[type], lanes)
         called = f"@llvm.{name}.{short(TYPES[type], lanes)}"
-        return self.text.call(called, kind, *((kind, each) for each in operands))
+        return self.text.call(called, kind, *((kind, item) for item in operands))
 
-    def _library(self, name: str, type: Scalar, operands: Sequence[str], lanes: int) -> str:
+    def _library(self, name: str, type: ScalarType, operands: Sequence[str], lanes: int) -> str:
         element = TYPES[type]
-        called = f"@{name}{'f' if type is Scalar.F32 else ''}"
+        called = f"@{name}{'f' if type is ScalarType.F32 else ''}"
         if lanes == 1:
-            return self.text.call(called, element, *((element, each) for each in operands))
+            return self.text.call(called, element, *((element, item) for item in operands))
         result = "poison"
         kind = vector(element, lanes)
         for lane in range(lanes):
-            taken = [
-                self.text.line(f"extractelement {kind} {each}, i32 {lane}") for each in operands
+            chosen_arm = [
+                self.text.line(f"extractelement {kind} {item}, i32 {lane}") for item in operands
             ]
-            value = self.text.call(called, element, *((element, each) for each in taken))
+            value = self.text.call(called, element, *((element, item) for item in chosen_arm))
             result = self.text.line(f"insertelement {kind} {result}, {element} {value}, i32 {lane}")
         return result
 
     # --- whole numbers
 
-    def _integer(self, name: str, type: Scalar, operands: Sequence[str], lanes: int) -> str:
+    def _integer(self, name: str, type: ScalarType, operands: Sequence[str], lanes: int) -> str:
         if name in ("add", "sub", "mul"):
             flag = " nsw" if type.is_signed and type.size >= 4 else ""
             return self._binary(f"{name}{flag}", operands[0], operands[1], type, lanes)
@@ -242,63 +242,63 @@ class Arithmetic:
             )
         raise KeyError(name)
 
-    def _shifted(self, name: str, type: Scalar, operands: Sequence[str], lanes: int) -> str:
+    def _shifted(self, name: str, type: ScalarType, operands: Sequence[str], lanes: int) -> str:
         most = self._splat(str(8 * type.size - 1), type, lanes)
         count = self._binary("and", operands[1], most, type, lanes)
         how = "shl" if name == "shl" else "ashr" if type.is_signed else "lshr"
         return self._binary(how, operands[0], count, type, lanes)
 
-    def _high(self, type: Scalar, operands: Sequence[str], lanes: int) -> str:
+    def _high(self, type: ScalarType, operands: Sequence[str], lanes: int) -> str:
         bits = 8 * type.size
         wide, narrow = f"i{2 * bits}", TYPES[type]
         grow = "sext" if type.is_signed else "zext"
-        one, other = (self._convert(grow, each, narrow, wide, lanes) for each in operands)
-        product = self.text.line(f"mul {vector(wide, lanes)} {one}, {other}")
+        first, second = (self._convert(grow, item, narrow, wide, lanes) for item in operands)
+        product = self.text.line(f"mul {vector(wide, lanes)} {first}, {second}")
         count = str(bits) if lanes == 1 else f"splat ({wide} {bits})"
         above = self.text.line(f"lshr {vector(wide, lanes)} {product}, {count}")
         return self._convert("trunc", above, wide, narrow, lanes)
 
-    def _divided(self, name: str, type: Scalar, operands: Sequence[str], lanes: int) -> str:
+    def _divided(self, name: str, type: ScalarType, operands: Sequence[str], lanes: int) -> str:
         """A quotient or remainder; zero below gives 0, and nothing traps.
 
         Quotients of 32 bits on vectors go through doubles, for machines divide no vectors of whole
         numbers. That is exact: the quotient of two such numbers is a whole number or at least 2^-32
         of itself away from one, and a double is off by 2^-53 at most.
         """
-        one, other = operands
+        first, second = operands
         text, kind, truth = self.text, vector(TYPES[type], lanes), vector("i1", lanes)
         zero = self._splat("0", type, lanes)
-        if _is_number(other):
-            divisor = other
+        if _is_number(second):
+            divisor = second
         else:
             unit = self._splat("1", type, lanes)
-            bad = self._binary("icmp eq", other, zero, type, lanes)
+            bad = self._binary("icmp eq", second, zero, type, lanes)
             if type.is_signed:
                 # The least number by -1 does not fit; -1 is done by a subtraction below.
-                minus = self._binary("icmp eq", other, self._splat("-1", type, lanes), type, lanes)
+                minus = self._binary("icmp eq", second, self._splat("-1", type, lanes), type, lanes)
                 bad = text.line(f"or {truth} {bad}, {minus}")
-            divisor = text.line(f"select {truth} {bad}, {kind} {unit}, {kind} {other}")
-        if lanes > 1 and type.size <= 4 and not _is_number(other):
-            double = Scalar.F64
-            a, b = (self._cast(each, type, double, lanes) for each in (one, divisor))
+            divisor = text.line(f"select {truth} {bad}, {kind} {unit}, {kind} {second}")
+        if lanes > 1 and type.size <= 4 and not _is_number(second):
+            double = ScalarType.F64
+            a, b = (self._cast(item, type, double, lanes) for item in (first, divisor))
             exact = self._binary("fdiv", a, b, double, lanes)
             how = "fptosi" if type.is_signed else "fptoui"
             quotient = self._convert(how, exact, "double", TYPES[type], lanes)
         else:
             how = "sdiv" if type.is_signed else "udiv"
-            quotient = self._binary(how, one, divisor, type, lanes)
-        if divisor is not other:
+            quotient = self._binary(how, first, divisor, type, lanes)
+        if divisor is not second:
             if type.is_signed:
-                opposite = self._binary("sub", zero, one, type, lanes)
+                opposite = self._binary("sub", zero, first, type, lanes)
                 quotient = text.line(
                     f"select {truth} {minus}, {kind} {opposite}, {kind} {quotient}"
                 )
-            none = self._binary("icmp eq", other, zero, type, lanes)
+            none = self._binary("icmp eq", second, zero, type, lanes)
             quotient = text.line(f"select {truth} {none}, {kind} {zero}, {kind} {quotient}")
         if name == "div":
             return quotient
-        product = self._binary("mul", quotient, other, type, lanes)
-        return self._binary("sub", one, product, type, lanes)
+        product = self._binary("mul", quotient, second, type, lanes)
+        return self._binary("sub", first, product, type, lanes)
 
 
 def _is_number(text: str) -> bool:

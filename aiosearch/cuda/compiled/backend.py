@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
-from ...codegen.ir import Operation as Function
+from ...codegen.ir import Operation as ScalarFunction
 from ...codegen.llvm.builder import literal, suffix, typed
 from ...codegen.llvm.scalars import ERRORS, library, symbol
 from ...codegen.native.compiler import parse_module, target_machine
@@ -17,20 +17,20 @@ from ...codegen.native.llvm_library import llvm, llvmlite
 from ...codegen.native.machine import CpuMachine, host
 from ...codegen.native.object_cache import default_objects_path, object_cache_in
 from ...tensor.types import DType
-from ..ir.types import Scalar
+from ..ir.types import ScalarType
 
-DTYPES = {Scalar.F32: DType.F32, Scalar.F64: DType.F64}
+DTYPES = {ScalarType.F32: DType.F32, ScalarType.F64: DType.F64}
 FUNCTIONS = {
-    "cos": Function.COS,
-    "erf": Function.ERF,
-    "erfc": Function.ERFC,
-    "exp": Function.EXP,
-    "expm1": Function.EXPM1,
-    "log": Function.LOG,
-    "log1p": Function.LOG1P,
-    "pow": Function.POW,
-    "sin": Function.SIN,
-    "tanh": Function.TANH,
+    "cos": ScalarFunction.COS,
+    "erf": ScalarFunction.ERF,
+    "erfc": ScalarFunction.ERFC,
+    "exp": ScalarFunction.EXP,
+    "expm1": ScalarFunction.EXPM1,
+    "log": ScalarFunction.LOG,
+    "log1p": ScalarFunction.LOG1P,
+    "pow": ScalarFunction.POW,
+    "sin": ScalarFunction.SIN,
+    "tanh": ScalarFunction.TANH,
 }
 """Functions on vectors, by our names of them."""
 __all__ = [
@@ -53,19 +53,19 @@ _LAYOUT = 1
 """Goes up when what is compiled from a text changes otherwise than by the text."""
 
 
-def function_symbol(name: str, lanes: int, type: Scalar) -> str:
+def function_symbol(name: str, lanes: int, type: ScalarType) -> str:
     """What LLVM IR calls a function on vectors."""
     return symbol(FUNCTIONS[name], lanes, DTYPES[type])
 
 
-def function_texts(wanted: Iterable[tuple[str, int, Scalar]]) -> str:
+def function_texts(required: Iterable[tuple[str, int, ScalarType]]) -> str:
     """The definitions of such functions."""
     machine = host()
-    listed = [(FUNCTIONS[name], lanes, DTYPES[type]) for name, lanes, type in wanted]
+    listed = [(FUNCTIONS[name], lanes, DTYPES[type]) for name, lanes, type in required]
     return library(listed, fused=machine.fma, scaling=machine.scaling)
 
 
-def function_error(name: str, type: Scalar) -> float | None:
+def function_error(name: str, type: ScalarType) -> float | None:
     """How far a function is off at most, in units of the last place; none where it is not ours."""
     if name not in FUNCTIONS or type not in DTYPES:
         return None

@@ -21,22 +21,19 @@ from dataclasses import dataclass
 
 from ..errors import CudaError
 from ..ir.operations import (
-    Address,
     Alloc,
     Atomic,
     Barrier,
-    Block,
     Call,
     Compute,
-    Constant,
     For,
-    Function,
     If,
     Load,
     Location,
     Operand,
     Operation,
-    Space,
+    ParallelFunction,
+    Region,
     Store,
     Threads,
     Value,
@@ -44,25 +41,16 @@ from ..ir.operations import (
     While,
     walk,
 )
-from ..ir.types import Scalar
+from ..ir.types import ScalarType
 from . import backend
-from .arithmetic import Arithmetic
-from .shapes import UNIFORM, Grouping, Shape, Shapes
-from .writing import TYPES, Text, ascending, literal, short, vector
+from .accesses import Accesses, Lanes
+from .shapes import UNIFORM, Grouping, Shape
+from .writing import TYPES, ascending, short, vector
 
 _ALIGN = 64
 _WARP = 32
 _DOUBLED = 400
 """Operations of which a branch is written twice at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lanes:
-    """A value of a group of threads: its shape, and a text, or one for each row."""
-
-    shape: Shape
-    parts: tuple[str, ...]
-    type: Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,31 +65,18 @@ class Emitted:
     """The lines of assertions; one that fails leaves its place in this list plus one."""
 
 
-def emitted(function: Function, grouping: Grouping, *, contract: bool = True) -> Emitted:
+def emitted(function: ParallelFunction, grouping: Grouping, *, contract: bool = True) -> Emitted:
     """The LLVM IR of a kernel after fission, for blocks of one shape."""
     return _Emitter(function, grouping, contract).module()
 
 
-class _Emitter:
-    def __init__(self, function: Function, grouping: Grouping, contract: bool) -> None:
-        self._function = function
-        self._grouping = grouping
-        self._text = Text()
-        self._arithmetic = Arithmetic(self._text, contract)
-        self._shapes = Shapes(grouping)
-        self._shapes.block(function.body)
-        self._values: dict[Value, Lanes] = {}
-        self._mask: Lanes | None = None
-        self._lanes = grouping.lanes
-        self._rows = grouping.rows
-        self._inside = False
+class _Emitter(Accesses):
+    def __init__(self, function: ParallelFunction, grouping: Grouping, contract: bool) -> None:
+        super().__init__(function, grouping, contract)
         self._group: dict[str, Lanes] = {}
+        """The indices of a block and of its threads, by their names."""
         self._assertions: list[Location] = []
-        self._shared: set[Value] = set()
-        self._scratch = 0
-        self._dynamic: list[Value] = []
         self._peeled = False
-        self._nothing = ""
 
     # --- the function
 
@@ -117,8 +92,8 @@ class _Emitter:
             f"define void @{name}(ptr noalias %arguments, ptr noalias %scratch, i64 %begin,"
             " i64 %end) {"
         )
-        functions = backend.function_texts(sorted(self._arithmetic.wanted))
-        ours = [each for each in sorted(text.declarations) if each not in functions]
+        functions = backend.function_texts(sorted(self._arithmetic.required))
+        ours = [item for item in sorted(text.declarations) if item not in functions]
         whole = [
             *text.globals, *ours, functions, head, "entry:", *text.entry, *text.lines, "}", "",
         ]  # fmt: skip
@@ -127,24 +102,24 @@ class _Emitter:
     def _load_arguments(self) -> None:
         text, place = self._text, 0
         function = self._function
-        values = [each.value for each in function.parameters]
-        values += [each.value for each in function.symbols]
+        values = [item.value for item in function.parameters]
+        values += [item.value for item in function.symbols]
         for value in values:
             self._values[value] = Lanes(UNIFORM, (self._argument(place, value.type),), value.type)
             place += 1
         for axis in "xyz":
-            wide = self._argument(place, Scalar.I64)
-            self._group[f"wide.{axis}"] = Lanes(UNIFORM, (wide,), Scalar.I64)
+            wide = self._argument(place, ScalarType.I64)
+            self._group[f"wide.{axis}"] = Lanes(UNIFORM, (wide,), ScalarType.I64)
             size = text.line(f"trunc i64 {wide} to i32")
-            self._group[f"grid.dim.{axis}"] = Lanes(UNIFORM, (size,), Scalar.U32)
+            self._group[f"grid.dim.{axis}"] = Lanes(UNIFORM, (size,), ScalarType.U32)
             place += 1
-        self._failure = self._argument(place, Scalar.PTR)
+        self._failure = self._argument(place, ScalarType.PTR)
 
-    def _argument(self, place: int, type: Scalar) -> str:
+    def _argument(self, place: int, type: ScalarType) -> str:
         text = self._text
         address = text.line(f"getelementptr i8, ptr %arguments, i64 {8 * place}")
         kind = TYPES[type]
-        if type is Scalar.BOOL:
+        if type is ScalarType.BOOL:
             byte = text.line(f"load i8, ptr {address}")
             return text.line(f"icmp ne i8 {byte}, 0")
         return text.line(f"load {kind}, ptr {address}, align 8")
@@ -154,24 +129,19 @@ class _Emitter:
         text = self._text
         wide, high = (self._group[f"wide.{axis}"].parts[0] for axis in "xy")
         x = text.line(f"urem i64 {block}, {wide}")
-        rest = text.line(f"udiv i64 {block}, {wide}")
-        y = text.line(f"urem i64 {rest}, {high}")
-        z = text.line(f"udiv i64 {rest}, {high}")
+        remaining = text.line(f"udiv i64 {block}, {wide}")
+        y = text.line(f"urem i64 {remaining}, {high}")
+        z = text.line(f"udiv i64 {remaining}, {high}")
         for axis, number in (("x", x), ("y", y), ("z", z)):
             index = text.line(f"trunc i64 {number} to i32")
-            self._group[f"block.{axis}"] = Lanes(UNIFORM, (index,), Scalar.U32)
+            self._group[f"block.{axis}"] = Lanes(UNIFORM, (index,), ScalarType.U32)
 
     # --- operations
 
-    def _block(self, block: Block) -> list[Lanes]:
+    def _block(self, block: Region) -> list[Lanes]:
         for operation in block.operations:
             self._operation(operation)
-        return [self._value(each) for each in block.yields]
-
-    def _value(self, operand: Operand) -> Lanes:
-        if isinstance(operand, Constant):
-            return Lanes(UNIFORM, (literal(operand),), operand.type)
-        return self._values[operand]
+        return [self._value(item) for item in block.yields]
 
     def _operation(self, operation: Operation) -> None:
         match operation:
@@ -207,382 +177,28 @@ class _Emitter:
         if not operation.operands:
             return self._group[operation.name]
         shape = self._shapes[result]
-        operands = [self._value(each) for each in operation.operands]
+        operands = [self._value(item) for item in operation.operands]
         # A step in the result comes from steps in the operands, so first numbers give the first.
         lanes = 1 if shape.stride is not None else self._lanes
         parts = []
         for row in range(self._rows if shape.rows else 1):
             take = self._first if lanes == 1 else self._spread
-            texts = [take(each, row) for each in operands]
+            texts = [take(item, row) for item in operands]
             parts.append(self._arithmetic.compute(operation, texts, lanes))
         return Lanes(shape, tuple(parts), result.type)
 
-    @staticmethod
-    def _first(value: Lanes, row: int) -> str:
-        """The number of the first lane, of a value that has a step."""
-        return value.parts[row if value.shape.rows else 0]
-
-    def _spread(self, value: Lanes, row: int) -> str:
-        """A value as a vector."""
-        part, kind = self._first(value, row), TYPES[value.type]
-        stride = value.shape.stride
-        if stride is None or self._lanes == 1:
-            return part
-        text, lanes = self._text, self._lanes
-        if not stride and not part.startswith("%"):
-            return f"splat ({kind} {part})" if part != "poison" else part
-        if value.type is Scalar.PTR and stride:
-            steps = ascending("i64", lanes, stride)
-            return text.line(f"getelementptr i8, ptr {part}, <{lanes} x i64> {steps}")
-        whole = vector(kind, lanes)
-        one = text.line(f"insertelement {whole} poison, {kind} {part}, i64 0")
-        order = f"<{lanes} x i32> zeroinitializer"
-        same = text.line(f"shufflevector {whole} {one}, {whole} poison, {order}")
-        if not stride:
-            return same
-        return text.line(f"add {whole} {same}, {ascending(kind, lanes, stride)}")
-
-    # --- memory
-
-    def _alloc(self, operation: Alloc) -> None:
-        text = self._text
-        if operation.space is Space.PRIVATE:
-            count = self._lanes * self._rows
-            assert operation.size is not None
-            base = text.stack(f"[{operation.size * count} x i8]")
-            stride = operation.size
-            self._values[operation.result] = Lanes(
-                Shape(stride, self._rows > 1),
-                tuple(
-                    text.line(f"getelementptr i8, ptr {base}, i64 {row * self._lanes * stride}")
-                    for row in range(self._rows)
-                ),
-                Scalar.PTR,
-            )
-            return
-        if operation.space is Space.SHARED:
-            self._shared.add(operation.result)
-        if operation.size is None:
-            base = f"%dynamic{operation.result.number}"
-            self._dynamic.append(operation.result)
-            end = sum(
-                _rounded(each.size)
-                for each in walk(self._function.body)
-                if isinstance(each, Alloc) and each.space is not Space.PRIVATE and each.size
-            )
-            base = text.line(f"getelementptr i8, ptr %scratch, i64 {end}")
-        else:
-            base = text.line(f"getelementptr i8, ptr %scratch, i64 {self._scratch}")
-            self._scratch += _rounded(operation.size)
-        self._values[operation.result] = Lanes(UNIFORM, (base,), Scalar.PTR)
-
-    def _pointer(self, address: Address) -> tuple[Lanes, int | None]:
-        """The addresses of an access, and their step in bytes if there is one."""
-        base, index = self._value(address.base), self._value(address.index)
-        rows = base.shape.rows or index.shape.rows
-        one, other = base.shape.stride, index.shape.stride
-        stride = None if one is None or other is None else one + other * address.scale
-        parts = [
-            self._located(address, base, index, stride is None, row)
-            for row in range(self._rows if rows else 1)
-        ]
-        return Lanes(Shape(stride, rows), tuple(parts), Scalar.PTR), stride
-
-    def _located(self, address: Address, base: Lanes, index: Lanes, spread: bool, row: int) -> str:
-        text = self._text
-        lanes = self._lanes if spread else 1
-        place = self._first(base, row)
-        if address.index == Constant(0, Scalar.I64):
-            offset = str(address.offset) if lanes == 1 else f"splat (i64 {address.offset})"
-        else:
-            number = self._spread(index, row) if spread else self._first(index, row)
-            kind = vector("i64", lanes)
-            factor = str(address.scale) if lanes == 1 else f"splat (i64 {address.scale})"
-            offset = text.line(f"mul nsw {kind} {number}, {factor}")
-            if address.offset:
-                more = str(address.offset) if lanes == 1 else f"splat (i64 {address.offset})"
-                offset = text.line(f"add nsw {kind} {offset}, {more}")
-        if not spread:
-            return text.line(f"getelementptr i8, ptr {place}, i64 {offset}")
-        if base.shape.stride:
-            place = self._spread(base, row)
-            return text.line(f"getelementptr i8, <{lanes} x ptr> {place}, <{lanes} x i64> {offset}")
-        kind = "ptr" if base.shape.stride == 0 else f"<{lanes} x ptr>"
-        return text.line(f"getelementptr i8, {kind} {place}, <{lanes} x i64> {offset}")
-
-    def _mask_of(self, row: int) -> str:
-        if self._mask is None:
-            return "splat (i1 true)"
-        return self._spread(self._mask, row)
-
-    def _load(self, operation: Load) -> Lanes:
-        type = operation.result.type
-        pointer, stride = self._pointer(operation.address)
-        shape = Shape(0 if stride == 0 else None, pointer.shape.rows)
-        masked = self._mask is not None and self._mask.shape.rows and stride != 0
-        count = self._rows if shape.rows or masked else 1
-        if masked:
-            shape = Shape(None, True)
-        parts = [self._loaded(pointer, stride, type, row) for row in range(count)]
-        return Lanes(shape, tuple(parts), type)
-
-    def _loaded(self, pointer: Lanes, stride: int | None, type: Scalar, row: int) -> str:
-        text, lanes = self._text, self._lanes
-        element, size = _memory_type(type), type.size
-        if stride == 0:
-            place = self._first(pointer, row)
-            if self._mask is not None and pointer.shape.rows:
-                place = self._harmless(place, row)
-            value = text.line(f"load {element}, ptr {place}, align {size}")
-            return self._from_memory(value, type, 1)
-        kind = vector(element, lanes)
-        if stride == size and self._mask is None:
-            value = text.line(f"load {kind}, ptr {self._first(pointer, row)}, align {size}")
-        elif stride == size:
-            value = text.call(
-                f"@llvm.masked.load.{short(element, lanes)}.p0",
-                kind,
-                (f"ptr align {size}", self._first(pointer, row)),
-                (vector("i1", lanes), self._mask_of(row)),
-                (kind, "zeroinitializer"),
-            )
-        else:
-            value = text.call(
-                f"@llvm.masked.gather.{short(element, lanes)}.v{lanes}p0",
-                kind,
-                (f"<{lanes} x ptr> align {size}", self._pointers(pointer, row)),
-                (vector("i1", lanes), self._mask_of(row)),
-                (kind, "zeroinitializer"),
-            )
-        return self._from_memory(value, type, lanes)
-
-    def _harmless(self, place: str, row: int) -> str:
-        """The address, or that of a zero where no lane of the row is in the mask."""
-        text, lanes = self._text, self._lanes
-        if not self._nothing:
-            self._nothing = text.stack("i64", 8)
-            text.entry.append(f"  store i64 0, ptr {self._nothing}")
-        some = text.call(
-            f"@llvm.vector.reduce.or.v{lanes}i1", "i1", (vector("i1", lanes), self._mask_of(row))
-        )
-        return text.line(f"select i1 {some}, ptr {place}, ptr {self._nothing}")
-
-    def _pointers(self, pointer: Lanes, row: int) -> str:
-        return self._spread(pointer, row)
-
-    def _from_memory(self, value: str, type: Scalar, lanes: int) -> str:
-        if type is not Scalar.BOOL:
-            return value
-        zero = "0" if lanes == 1 else "zeroinitializer"
-        return self._text.line(f"icmp ne {vector('i8', lanes)} {value}, {zero}")
-
-    def _to_memory(self, value: str, type: Scalar, lanes: int) -> str:
-        if type is not Scalar.BOOL:
-            return value
-        return self._text.line(f"zext {vector('i1', lanes)} {value} to {vector('i8', lanes)}")
-
-    def _store(self, operation: Store) -> None:
-        type = operation.type
-        value = self._value(operation.value)
-        pointer, stride = self._pointer(operation.address)
-        text, lanes = self._text, self._lanes
-        element, size = _memory_type(type), type.size
-        mask_rows = self._mask is not None and self._mask.shape.rows
-        rows = pointer.shape.rows or value.shape.rows or mask_rows
-        if not self._inside or (stride == 0 and value.shape.stride == 0 and not rows):
-            stored = self._to_memory(self._first(value, 0), type, 1)
-            place = self._first(pointer, 0)
-            text.do(f"store {element} {stored}, ptr {place}, align {size}")
-            return
-        kind = vector(element, lanes)
-        for row in range(self._rows if rows else 1):
-            stored = self._to_memory(self._spread(value, row), type, lanes)
-            if stride == size and self._mask is None:
-                place = self._first(pointer, row)
-                text.do(f"store {kind} {stored}, ptr {place}, align {size}")
-            elif stride == size:
-                text.call(
-                    f"@llvm.masked.store.{short(element, lanes)}.p0",
-                    "void",
-                    (kind, stored),
-                    (f"ptr align {size}", self._first(pointer, row)),
-                    (vector("i1", lanes), self._mask_of(row)),
-                )
-            else:
-                text.call(
-                    f"@llvm.masked.scatter.{short(element, lanes)}.v{lanes}p0",
-                    "void",
-                    (kind, stored),
-                    (f"<{lanes} x ptr> align {size}", self._pointers(pointer, row)),
-                    (vector("i1", lanes), self._mask_of(row)),
-                )
-
-    def _atomic(self, operation: Atomic) -> Lanes:
-        """Lane by lane. Shared memory belongs to one core, so nothing there has to be atomic."""
-        type = operation.result.type
-        pointer, _ = self._pointer(operation.address)
-        value = self._value(operation.operand)
-        compare = None if operation.compare is None else self._value(operation.compare)
-        exclusive = operation.address.base in self._shared
-        parts = []
-        for row in range(self._rows):
-            compares = None if compare is None else self._spread(compare, row)
-            operands = (self._pointers(pointer, row), self._spread(value, row), compares)
-            parts.append(self._atomic_row(operation, operands, self._mask_of(row), exclusive))
-        return Lanes(Shape(None, self._rows > 1), tuple(parts), type)
-
-    def _atomic_row(
-        self,
-        operation: Atomic,
-        operands: tuple[str, str, str | None],
-        mask: str,
-        exclusive: bool,
-    ) -> str:
-        """The lanes of one row, one after the other; gives what each found there."""
-        text, lanes, type = self._text, self._lanes, TYPES[operation.result.type]
-        pointers, values, compares = operands
-        kind = vector(type, lanes)
-        slot = text.stack(kind)
-        text.do(f"store {kind} zeroinitializer, ptr {slot}")
-
-        def exchange(lane: str) -> None:
-            place = text.line(f"extractelement <{lanes} x ptr> {pointers}, i64 {lane}")
-            number = text.line(f"extractelement {kind} {values}, i64 {lane}")
-            expected = None
-            if compares is not None:
-                expected = text.line(f"extractelement {kind} {compares}, i64 {lane}")
-            before = self._exchanged(operation, place, number, expected, exclusive)
-            cell = text.line(f"getelementptr {type}, ptr {slot}, i64 {lane}")
-            text.do(f"store {type} {before}, ptr {cell}")
-
-        self._each_lane(mask, exchange)
-        return text.line(f"load {kind}, ptr {slot}")
-
-    def _each_lane(self, mask: str, one: Callable[[str], None]) -> None:
-        """A loop over the lanes of a mask."""
-        text, lanes = self._text, self._lanes
-        if lanes == 1:
-            mask = "true" if mask.startswith("splat") else mask
-        truth = vector("i1", lanes)
-        with text.loop("0", str(lanes), 1) as lane:
-            active = text.line(f"extractelement {truth} {mask}, i64 {lane}")
-            do, after = text.new_label("lane"), text.new_label("next")
-            text.split(active, do, after)
-            text.begin(do)
-            one(lane)
-            text.jump(after)
-            text.begin(after)
-
-    def _exchanged(
-        self, operation: Atomic, place: str, value: str, compare: str | None, exclusive: bool
-    ) -> str:
-        """Does one atomic operation; gives what was there."""
-        type, text = operation.result.type, self._text
-        kind = TYPES[type]
-        if exclusive or operation.name in ("inc", "dec"):
-            if exclusive:
-                before = text.line(f"load {kind}, ptr {place}")
-                after = self._combined(operation.name, type, before, value, compare)
-                text.do(f"store {kind} {after}, ptr {place}")
-                return before
-            name = {"inc": "uinc_wrap", "dec": "udec_wrap"}[operation.name]
-            return text.line(f"atomicrmw {name} ptr {place}, {kind} {value} monotonic")
-        if compare is not None:
-            pair = text.line(
-                f"cmpxchg ptr {place}, {kind} {compare}, {kind} {value} monotonic monotonic"
-            )
-            return text.line(f"extractvalue {{ {kind}, i1 }} {pair}, 0")
-        name = operation.name
-        if name == "exch":
-            name = "xchg"
-        elif type.is_float:
-            name = f"f{name}"
-        elif name in ("min", "max") and not type.is_signed:
-            name = f"u{name}"
-        return text.line(f"atomicrmw {name} ptr {place}, {kind} {value} monotonic")
-
-    def _combined(
-        self, name: str, type: Scalar, before: str, value: str, compare: str | None
-    ) -> str:
-        text, kind = self._text, TYPES[type]
-        if name == "exch":
-            return value
-        if name == "cas":
-            same = text.line(f"icmp eq {kind} {before}, {compare}")
-            return text.line(f"select i1 {same}, {kind} {value}, {kind} {before}")
-        if name == "inc":
-            over = text.line(f"icmp uge {kind} {before}, {value}")
-            more = text.line(f"add {kind} {before}, 1")
-            return text.line(f"select i1 {over}, {kind} 0, {kind} {more}")
-        if name == "dec":
-            zero = text.line(f"icmp eq {kind} {before}, 0")
-            over = text.line(f"icmp ugt {kind} {before}, {value}")
-            either = text.line(f"or i1 {zero}, {over}")
-            less = text.line(f"sub {kind} {before}, 1")
-            return text.line(f"select i1 {either}, {kind} {value}, {kind} {less}")
-        result = Value(0, type)
-        operation = Compute(result, name, (Value(0, type), Value(0, type)))
-        return self._arithmetic.compute(operation, [before, value], 1)
-
     # --- control flow
-
-    def _any(self, mask: Lanes) -> str:
-        """Whether a lane of any row is in a mask."""
-        text, lanes = self._text, self._lanes
-        found = ""
-        for row in range(self._rows if mask.shape.rows else 1):
-            if mask.shape.stride == 0 or lanes == 1:
-                some = self._first(mask, row)
-            else:
-                some = text.call(
-                    f"@llvm.vector.reduce.or.v{lanes}i1",
-                    "i1",
-                    (vector("i1", lanes), mask.parts[row]),
-                )
-            found = some if not found else text.line(f"or i1 {found}, {some}")
-        return found
-
-    def _all(self, mask: Lanes) -> str:
-        text, lanes = self._text, self._lanes
-        found = ""
-        for row in range(self._rows if mask.shape.rows else 1):
-            if mask.shape.stride == 0 or lanes == 1:
-                every = self._first(mask, row)
-            else:
-                every = text.call(
-                    f"@llvm.vector.reduce.and.v{lanes}i1",
-                    "i1",
-                    (vector("i1", lanes), mask.parts[row]),
-                )
-            found = every if not found else text.line(f"and i1 {found}, {every}")
-        return found
-
-    def _both(self, one: Lanes | None, other: Lanes, *, negated: bool = False) -> Lanes:
-        """The lanes of a mask for which a condition holds, or does not hold."""
-        text = self._text
-        rows = other.shape.rows or (one is not None and one.shape.rows)
-        parts = []
-        kind = vector("i1", self._lanes)
-        for row in range(self._rows if rows else 1):
-            part = self._spread(other, row)
-            if negated:
-                ones = "true" if self._lanes == 1 else "splat (i1 true)"
-                part = text.line(f"xor {kind} {part}, {ones}")
-            if one is not None:
-                part = text.line(f"and {kind} {part}, {self._spread(one, row)}")
-            parts.append(part)
-        return Lanes(Shape(None, rows), tuple(parts), Scalar.BOOL)
 
     def _if(self, operation: If) -> None:
         condition = self._value(operation.condition)
         if condition.shape.is_uniform:
-            one = self._first(condition, 0)
+            left = self._first(condition, 0)
             results = self._chosen(
-                one,
+                left,
                 lambda: self._block(operation.then),
                 lambda: self._block(operation.otherwise),
-                [self._shapes[each] for each in operation.results],
-                [each.type for each in operation.results],
+                [self._shapes[item] for item in operation.results],
+                [item.type for item in operation.results],
             )
         elif (
             self._mask is None
@@ -598,8 +214,8 @@ class _Emitter:
 
     def _peel(self, operation: If, condition: Lanes) -> list[Lanes]:
         """The branch without a mask where all lanes take it, and with one elsewhere."""
-        shapes = [Shape(None, self._shapes[each].rows) for each in operation.results]
-        types = [each.type for each in operation.results]
+        shapes = [Shape(None, self._shapes[item].rows) for item in operation.results]
+        types = [item.type for item in operation.results]
         self._peeled = True
 
         def together() -> list[Lanes]:
@@ -608,6 +224,7 @@ class _Emitter:
         def apart() -> list[Lanes]:
             return self._parted(operation, condition)
 
+        # The arm is written twice, and shapes found for one copy must not leak into the other.
         saved = dict(self._shapes.of)
         results = self._chosen(self._all(condition), together, apart, shapes, types)
         self._shapes.of = saved
@@ -619,18 +236,18 @@ class _Emitter:
         outer = self._mask
         inside = self._both(outer, condition)
         outside = self._both(outer, condition, negated=True)
-        types = [each.type for each in operation.results]
+        types = [item.type for item in operation.results]
         first = self._under(inside, operation.then, types)
         second = self._under(outside, operation.otherwise, types)
         self._mask = outer
         results = []
-        for result, one, other in zip(operation.results, first, second, strict=True):
-            rows = one.shape.rows or other.shape.rows or condition.shape.rows
+        for result, left, right in zip(operation.results, first, second, strict=True):
+            rows = left.shape.rows or right.shape.rows or condition.shape.rows
             parts = []
             for row in range(self._rows if rows else 1):
                 kind = vector(TYPES[result.type], self._lanes)
                 chosen = self._spread(condition, row)
-                a, b = self._spread(one, row), self._spread(other, row)
+                a, b = self._spread(left, row), self._spread(right, row)
                 parts.append(
                     self._text.line(
                         f"select {vector('i1', self._lanes)} {chosen}, {kind} {a}, {kind} {b}"
@@ -639,8 +256,9 @@ class _Emitter:
             results.append(Lanes(Shape(None, rows), tuple(parts), result.type))
         return results
 
-    def _under(self, mask: Lanes, block: Block, types: Sequence[Scalar]) -> list[Lanes]:
+    def _under(self, mask: Lanes, block: Region, types: Sequence[ScalarType]) -> list[Lanes]:
         """A block under a mask, jumped over where no lane is left."""
+        # Constants need no branch of the machine around them.
         if not block.operations:
             return self._block(block)
         self._mask = mask
@@ -659,15 +277,15 @@ class _Emitter:
         then: Callable[[], list[Lanes]],
         otherwise: Callable[[], list[Lanes]],
         shapes: Sequence[Shape],
-        types: Sequence[Scalar],
+        types: Sequence[ScalarType],
     ) -> list[Lanes]:
         """A branch of the machine: values of both ways are brought to one shape and joined."""
         text = self._text
-        one, other, end = (text.new_label(each) for each in ("then", "else", "end"))
+        left, right, end = (text.new_label(item) for item in ("then", "else", "end"))
         mask = self._mask
-        text.split(condition, one, other)
+        text.split(condition, left, right)
         sides = []
-        for label, write in ((one, then), (other, otherwise)):
+        for label, write in ((left, then), (right, otherwise)):
             text.begin(label)
             self._mask = mask
             values = write()
@@ -725,13 +343,13 @@ class _Emitter:
     ) -> None:
         """A loop that all lanes of the mask go through together."""
         text = self._text
-        before, head, body, end = text.label, *(text.new_label(each) for each in ("h", "b", "e"))
-        shapes = [self._shapes[each] for each in operation.carried]
+        before, head, body, end = text.label, *(text.new_label(item) for item in ("h", "b", "e"))
+        shapes = [self._shapes[item] for item in operation.carried]
         starts = [
-            self._as(self._value(each), shape)
-            for each, shape in zip(operation.initial, shapes, strict=True)
+            self._as(self._value(item), shape)
+            for item, shape in zip(operation.initial, shapes, strict=True)
         ]
-        names = [[text.name() for _ in each] for each in starts]
+        names = [[text.name() for _ in item] for item in starts]
         before = text.label
         text.jump(head)
         text.begin(head)
@@ -780,39 +398,41 @@ class _Emitter:
         operation: For | While,
         carried: Sequence[Value],
         initial: Sequence[Operand],
-        body: Block,
+        body: Region,
         bounds: tuple[Lanes, Lanes] | None,
     ) -> None:
         """A loop that lanes leave at different times: it runs, masked, as long as any is left."""
         text, outer = self._text, self._mask
         counting = [operation.counter] if isinstance(operation, For) else []
         values = [*counting, *carried]
-        starts = [*([bounds[0]] if bounds else []), *(self._value(each) for each in initial)]
+        starts = [*([bounds[0]] if bounds else []), *(self._value(item) for item in initial)]
         wide = Shape(None, self._rows > 1)
-        first = [self._as(each, wide) for each in starts]
-        names = [[text.name() for _ in each] for each in first]
+        first = [self._as(item, wide) for item in starts]
+        names = [[text.name() for _ in item] for item in first]
         masks = [text.name() for _ in range(self._rows)]
         ones = "true" if self._lanes == 1 else "splat (i1 true)"
         entered = [ones if outer is None else self._spread(outer, row) for row in range(self._rows)]
-        before, head, inside, end = text.label, *(text.new_label(each) for each in ("h", "b", "e"))
+        before, head, inside, end = text.label, *(text.new_label(item) for item in ("h", "b", "e"))
         text.jump(head)
         text.begin(head)
         hole = len(text.lines)
         for value, several in zip(values, names, strict=True):
             self._values[value] = Lanes(wide, tuple(several), value.type)
-        present = Lanes(wide, tuple(masks), Scalar.BOOL)
+        present = Lanes(wide, tuple(masks), ScalarType.BOOL)
         active = self._both(present, self._going(operation, bounds))
+        # Lanes that have left keep their values until the last one leaves, so results are the
+        # carried ones.
         text.split(self._any(active), inside, end)
         text.begin(inside)
         self._mask = active
-        last = [self._as(each, wide) for each in self._block(body)]
+        last = [self._as(item, wide) for item in self._block(body)]
         self._mask = outer
         if isinstance(operation, For):
             kind = vector(TYPES[operation.counter.type], self._lanes)
             step = str(operation.step)
             if self._lanes > 1:
                 step = f"splat ({TYPES[operation.counter.type]} {step})"
-            last.insert(0, [text.line(f"add {kind} {each}, {step}") for each in names[0]])
+            last.insert(0, [text.line(f"add {kind} {item}, {step}") for item in names[0]])
         phis = []
         for value, several, start, after in zip(values, names, first, last, strict=True):
             kind = vector(TYPES[value.type], self._lanes)
@@ -840,14 +460,14 @@ class _Emitter:
         assert bounds is not None
         counter, type = self._values[operation.counter], operation.counter.type
         name = "lt" if operation.step > 0 else "gt"
-        compare = Compute(Value(0, Scalar.BOOL), name, (Value(0, type), Value(0, type)))
+        compare = Compute(Value(0, ScalarType.BOOL), name, (Value(0, type), Value(0, type)))
         parts = tuple(
             self._arithmetic.compute(
                 compare, [self._spread(counter, row), self._spread(bounds[1], row)], self._lanes
             )
             for row in range(self._rows)
         )
-        return Lanes(Shape(None, self._rows > 1), parts, Scalar.BOOL)
+        return Lanes(Shape(None, self._rows > 1), parts, ScalarType.BOOL)
 
     # --- loops over threads
 
@@ -862,32 +482,32 @@ class _Emitter:
         self._inside = False
         self._mask = None
 
-    def _linear_threads(self, body: Block) -> None:
+    def _linear_threads(self, body: Region) -> None:
         text, lanes, threads = self._text, self._lanes, self._grouping.threads
         with text.loop("0", str(threads), lanes) as number:
-            self._group["thread.linear"] = Lanes(Shape(1), (number,), Scalar.I64)
+            self._group["thread.linear"] = Lanes(Shape(1), (number,), ScalarType.I64)
             narrow = text.line(f"trunc i64 {number} to i32")
-            flat = Lanes(Shape(1), (narrow,), Scalar.U32)
+            flat = Lanes(Shape(1), (narrow,), ScalarType.U32)
             self._group["thread.x"] = flat
             wide, high, deep = self._grouping.block
             if high * deep > 1:
                 whole, kind = self._spread(flat, 0), vector("i32", lanes)
-                take: Callable[[str, str, int], str] = lambda how, one, size: text.line(  # noqa: E731
-                    f"{how} {kind} {one}, {size if lanes == 1 else f'splat (i32 {size})'}"
+                take: Callable[[str, str, int], str] = lambda how, left, size: text.line(  # noqa: E731
+                    f"{how} {kind} {left}, {size if lanes == 1 else f'splat (i32 {size})'}"
                 )
-                rest = take("udiv", whole, wide)
+                remaining = take("udiv", whole, wide)
                 for axis, part in (
                     ("x", take("urem", whole, wide)),
-                    ("y", take("urem", rest, high)),
-                    ("z", take("udiv", rest, high)),
+                    ("y", take("urem", remaining, high)),
+                    ("z", take("udiv", remaining, high)),
                 ):
-                    self._group[f"thread.{axis}"] = Lanes(Shape(None), (part,), Scalar.U32)
+                    self._group[f"thread.{axis}"] = Lanes(Shape(None), (part,), ScalarType.U32)
             else:
-                zero = Lanes(UNIFORM, ("0",), Scalar.U32)
+                zero = Lanes(UNIFORM, ("0",), ScalarType.U32)
                 self._group["thread.y"] = self._group["thread.z"] = zero
             self._masked_body(body, number, threads)
 
-    def _rows_of_threads(self, body: Block) -> None:
+    def _rows_of_threads(self, body: Region) -> None:
         text = self._text
         wide, high, deep = self._grouping.block
         with (
@@ -896,33 +516,35 @@ class _Emitter:
             text.loop("0", str(wide), self._lanes) as x,
         ):
             self._group["thread.x"] = Lanes(
-                Shape(1), (text.line(f"trunc i64 {x} to i32"),), Scalar.U32
+                Shape(1), (text.line(f"trunc i64 {x} to i32"),), ScalarType.U32
             )
             self._group["thread.z"] = Lanes(
-                UNIFORM, (text.line(f"trunc i64 {z} to i32"),), Scalar.U32
+                UNIFORM, (text.line(f"trunc i64 {z} to i32"),), ScalarType.U32
             )
             above = text.line(f"mul i64 {z}, {high}")
             rows, numbers = [], []
             for row in range(self._rows):
-                own = text.line(f"add nsw i64 {y}, {row}")
-                rows.append(text.line(f"trunc i64 {own} to i32"))
-                line = text.line(f"add nsw i64 {above}, {own}")
+                local = text.line(f"add nsw i64 {y}, {row}")
+                rows.append(text.line(f"trunc i64 {local} to i32"))
+                line = text.line(f"add nsw i64 {above}, {local}")
                 start = text.line(f"mul nsw i64 {line}, {wide}")
                 numbers.append(text.line(f"add nsw i64 {start}, {x}"))
             by_row = self._rows > 1
-            self._group["thread.y"] = Lanes(Shape(0, by_row), tuple(rows), Scalar.U32)
-            self._group["thread.linear"] = Lanes(Shape(1, by_row), tuple(numbers), Scalar.I64)
+            self._group["thread.y"] = Lanes(Shape(0, by_row), tuple(rows), ScalarType.U32)
+            self._group["thread.linear"] = Lanes(Shape(1, by_row), tuple(numbers), ScalarType.I64)
             self._masked_body(body, x, wide)
 
-    def _masked_body(self, body: Block, first: str, count: int) -> None:
+    def _masked_body(self, body: Region, first: str, count: int) -> None:
         """The body for a group of lanes, of which some are beyond the end if they do not divide."""
         self._mask = None
+        # Only the last group of a row is cut, but which is last is known when it runs, so all have
+        # the mask.
         if count % self._lanes:
-            flat = Lanes(Shape(1), (first,), Scalar.I64)
+            flat = Lanes(Shape(1), (first,), ScalarType.I64)
             kind = vector("i64", self._lanes)
             limit = f"splat (i64 {count})" if self._lanes > 1 else str(count)
             there = self._text.line(f"icmp slt {kind} {self._spread(flat, 0)}, {limit}")
-            self._mask = Lanes(Shape(None), (there,), Scalar.BOOL)
+            self._mask = Lanes(Shape(None), (there,), ScalarType.BOOL)
         self._block(body)
         self._mask = None
 
@@ -933,13 +555,12 @@ class _Emitter:
         text, lanes = self._text, self._lanes
         if lanes != _WARP or self._rows != 1 or not self._grouping.linear:
             raise CudaError(f"{operation.at}: a warp has to be one vector")
-        values = [self._value(each) for each in operation.operands]
+        values = [self._value(item) for item in operation.operands]
         if not operation.name.startswith("shfl"):
             return self._vote(operation, values[0])
         value, amount, width = values
-        kind, element = vector(TYPES[value.type], lanes), TYPES[value.type]
-        slot = text.stack(kind)
-        text.do(f"store {kind} {self._spread(value, 0)}, ptr {slot}")
+        kind = vector(TYPES[value.type], lanes)
+        local = self._spread(value, 0)
         lane = ascending("i32", lanes, 1)
         whole = vector("i32", lanes)
         size, far = self._spread(width, 0), self._spread(amount, 0)
@@ -958,32 +579,57 @@ class _Emitter:
                 target = text.line(f"xor {whole} {lane}, {far}")
         offset = text.line(f"sub {whole} {target}, {start}")
         moves = text.line(f"icmp ult {whole} {offset}, {size}")
-        source = text.line(
-            f"select {vector('i1', lanes)} {moves}, {whole} {target}, {whole} {lane}"
-        )
-        places = text.line(f"getelementptr {element}, ptr {slot}, {whole} {source}")
-        result = text.call(
+        shift = {"shfl.up": -1, "shfl.down": 1}.get(operation.name, 0)
+        if shift and amount.shape.stride == 0:
+            far = self._first(amount, 0)
+            result = self._shifted(local, value.type, far, shift)
+        else:
+            result = self._picked(local, value.type, target)
+        chosen = text.line(f"select {vector('i1', lanes)} {moves}, {kind} {result}, {kind} {local}")
+        return Lanes(Shape(None), (chosen,), value.type)
+
+    def _shifted(self, local: str, type: ScalarType, far: str, shift: int) -> str:
+        """The lanes so far up or down: the vector is stored, and read from that far beside."""
+        text, lanes = self._text, self._lanes
+        element, kind = TYPES[type], vector(TYPES[type], lanes)
+        slot = text.stack(f"[{3 * lanes} x {element}]")
+        middle = text.line(f"getelementptr {element}, ptr {slot}, i64 {lanes}")
+        text.do(f"store {kind} {local}, ptr {middle}")
+        least = text.call("@llvm.umin.i32", "i32", ("i32", far), ("i32", str(lanes)))
+        wide = text.line(f"zext i32 {least} to i64")
+        offset = wide if shift > 0 else text.line(f"sub nsw i64 0, {wide}")
+        start = text.line(f"getelementptr {element}, ptr {middle}, i64 {offset}")
+        return text.line(f"load {kind}, ptr {start}, align {type.size}")
+
+    def _picked(self, local: str, type: ScalarType, target: str) -> str:
+        """For each lane the value of another one; which may be any number, taken modulo."""
+        text, lanes = self._text, self._lanes
+        element, kind, whole = TYPES[type], vector(TYPES[type], lanes), vector("i32", lanes)
+        slot = text.stack(kind)
+        text.do(f"store {kind} {local}, ptr {slot}")
+        inside = text.line(f"and {whole} {target}, splat (i32 {lanes - 1})")
+        places = text.line(f"getelementptr {element}, ptr {slot}, {whole} {inside}")
+        return text.call(
             f"@llvm.masked.gather.{short(element, lanes)}.v{lanes}p0",
             kind,
-            (f"<{lanes} x ptr> align {value.type.size}", places),
+            (f"<{lanes} x ptr> align {type.size}", places),
             (vector("i1", lanes), "splat (i1 true)"),
             (kind, "poison"),
         )
-        return Lanes(Shape(None), (result,), value.type)
 
     def _vote(self, operation: Warp, condition: Lanes) -> Lanes:
         text = self._text
         held = self._both(self._mask, condition).parts[0]
         bits = text.line(f"bitcast <{_WARP} x i1> {held} to i32")
         if operation.name == "ballot":
-            return Lanes(UNIFORM, (bits,), Scalar.U32)
+            return Lanes(UNIFORM, (bits,), ScalarType.U32)
         if operation.name == "any":
-            found = text.line(f"icmp ne i32 {bits}, 0")
+            collected = text.line(f"icmp ne i32 {bits}, 0")
         else:
             present = self._mask_of(0)
             whole = text.line(f"bitcast <{_WARP} x i1> {present} to i32")
-            found = text.line(f"icmp eq i32 {bits}, {whole}")
-        return Lanes(UNIFORM, (text.line(f"zext i1 {found} to i32"),), Scalar.I32)
+            collected = text.line(f"icmp eq i32 {bits}, {whole}")
+        return Lanes(UNIFORM, (text.line(f"zext i1 {collected} to i32"),), ScalarType.I32)
 
     def _call(self, operation: Call) -> None:
         text = self._text
@@ -1005,7 +651,7 @@ class _Emitter:
                 self._printf(operation)
             case "clock" if operation.result is not None:
                 now = text.call("@llvm.readcyclecounter", "i64")
-                self._values[operation.result] = Lanes(UNIFORM, (now,), Scalar.I64)
+                self._values[operation.result] = Lanes(UNIFORM, (now,), ScalarType.I64)
             case _:
                 raise CudaError(f"{operation.at}: {operation.name} cannot be called by a kernel")
 
@@ -1016,11 +662,11 @@ class _Emitter:
         bytes_of = "".join(f"\\{byte:02X}" for byte in data)
         text.globals.append(f'{name} = private constant [{len(data)} x i8] c"{bytes_of}"')
         text.declarations.add("declare i32 @printf(ptr, ...)")
-        values = [self._value(each) for each in operation.operands]
+        values = [self._value(item) for item in operation.operands]
         for row in range(self._rows):
-            spread = [self._spread(each, row) for each in values]
+            spread = [self._spread(item, row) for item in values]
 
-            def one(lane: str, spread: list[str] = spread) -> None:
+            def left(lane: str, spread: list[str] = spread) -> None:
                 listed = [f"ptr {name}"]
                 for value, whole in zip(values, spread, strict=True):
                     kind = TYPES[value.type]
@@ -1032,12 +678,12 @@ class _Emitter:
                     listed.append(self._passed(value.type, part))
                 text.line(f"call i32 (ptr, ...) @printf({', '.join(listed)})")
 
-            self._each_lane(self._mask_of(row), one)
+            self._each_lane(self._mask_of(row), left)
 
-    def _passed(self, type: Scalar, part: str) -> str:
+    def _passed(self, type: ScalarType, part: str) -> str:
         """An argument of a function with any number of them, promoted as C does."""
         text, kind = self._text, TYPES[type]
-        if type in (Scalar.F16, Scalar.F32):
+        if type in (ScalarType.F16, ScalarType.F32):
             return f"double {text.line(f'fpext {kind} {part} to double')}"
         if type.size < 4:
             how = "sext" if type.is_signed else "zext"
@@ -1046,16 +692,8 @@ class _Emitter:
 
 
 def _symbol(name: str) -> str:
-    return "".join(each if each.isalnum() or each == "_" else "_" for each in name)
+    return "".join(item if item.isalnum() or item == "_" else "_" for item in name)
 
 
-def _memory_type(type: Scalar) -> str:
-    return "i8" if type is Scalar.BOOL else TYPES[type]
-
-
-def _rounded(size: int | None) -> int:
-    return -(-(size or 0) // _ALIGN) * _ALIGN
-
-
-def _size(block: Block) -> int:
+def _size(block: Region) -> int:
     return sum(1 for _ in walk(block))

@@ -9,9 +9,9 @@ from typing import Any
 from ..ir.operations import (
     Barrier,
     For,
-    Function,
     Load,
     Location,
+    ParallelFunction,
     Store,
     Threads,
     Value,
@@ -52,8 +52,8 @@ class Choices:
 class Lowered:
     """A kernel for one shape of block, before it is machine code."""
 
-    before: Function
-    after: Function
+    before: ParallelFunction
+    after: ParallelFunction
     """Without barriers: what a block does."""
     removed: tuple[Location, ...]
     """Where barriers stood that order nothing."""
@@ -68,8 +68,8 @@ class Lowered:
             f"{at}: the barrier goes, as its neighbours order all it orders" for at in self.removed
         ]
         if self.stored:
-            names = ", ".join(_named(each) for each in self.stored)
-            size = sum(each.type.size for each in self.stored)
+            names = ", ".join(_named(item) for item in self.stored)
+            size = sum(item.type.size for item in self.stored)
             lines.append(f"stored across barriers: {names} ({size} bytes for each thread)")
         if self.recomputed:
             lines.append(f"computed again behind barriers: {len(self.recomputed)} values")
@@ -97,7 +97,7 @@ class Code:
     memory: Any
 
 
-def lowered(function: Function, block: tuple[int, int, int], choices: Choices) -> Lowered:
+def lowered(function: ParallelFunction, block: tuple[int, int, int], choices: Choices) -> Lowered:
     """Takes a kernel through the passes, for blocks of one shape."""
     before = specialized(function, block)
     current, removed = before, tuple[Location, ...]()
@@ -111,7 +111,7 @@ def lowered(function: Function, block: tuple[int, int, int], choices: Choices) -
 
 
 @functools.lru_cache(maxsize=1024)
-def compiled(function: Function, block: tuple[int, int, int], choices: Choices) -> Code:
+def compiled(function: ParallelFunction, block: tuple[int, int, int], choices: Choices) -> Code:
     """Compiles a kernel for blocks of one shape; each once in a process."""
     low = lowered(function, block, choices)
     address, memory = backend.loaded(low.emitted.text, low.emitted.name)
@@ -119,12 +119,12 @@ def compiled(function: Function, block: tuple[int, int, int], choices: Choices) 
 
 
 def _grouping(
-    before: Function, after: Function, block: tuple[int, int, int], choices: Choices
+    before: ParallelFunction, after: ParallelFunction, block: tuple[int, int, int], choices: Choices
 ) -> Grouping:
     """Which threads go together. Where warps exchange values, a vector has to be a warp."""
     if any(
-        isinstance(each, Warp) or (isinstance(each, Barrier) and each.level == "warp")
-        for each in walk(before.body)
+        isinstance(item, Warp) or (isinstance(item, Barrier) and item.level == "warp")
+        for item in walk(before.body)
     ):
         return Grouping(_WARP, 1, True, block)
     widest = choices.lanes or backend.host().width // 4
@@ -138,7 +138,7 @@ def _grouping(
     return Grouping(lanes, rows, False, block)
 
 
-def _rows(after: Function, high: int) -> int:
+def _rows(after: ParallelFunction, high: int) -> int:
     """Several rows at once where a loop reads for each row what all of them share.
 
     In a product of matrices, each row of threads reads the same elements of one matrix: with four
@@ -150,9 +150,9 @@ def _rows(after: Function, high: int) -> int:
         if not isinstance(threads, Threads):
             continue
         inner = list(walk(threads.body))
-        loops = [each for each in inner if isinstance(each, For | While) and each.carried]
-        reads = any(isinstance(each, Load) for loop in loops for each in walk(loop.body))
-        writes = any(isinstance(each, Store) for loop in loops for each in walk(loop.body))
+        loops = [item for item in inner if isinstance(item, For | While) and item.carried]
+        reads = any(isinstance(item, Load) for loop in loops for item in walk(loop.body))
+        writes = any(isinstance(item, Store) for loop in loops for item in walk(loop.body))
         if loops and reads and not writes and len(inner) <= _JAMMED:
             return _MOST_ROWS
     return 1

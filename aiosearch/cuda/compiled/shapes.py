@@ -22,22 +22,22 @@ from dataclasses import dataclass
 from ..ir.operations import (
     Alloc,
     Atomic,
-    Block,
     Call,
     Compute,
-    Constant,
+    ConstantOperand,
     For,
     If,
     Load,
+    MemorySpace,
     Operand,
     Operation,
-    Space,
+    Region,
     Threads,
     Value,
     Warp,
     While,
 )
-from ..ir.types import Scalar
+from ..ir.types import ScalarType
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ class Shapes:
         self._by_row = grouping.rows > 1
 
     def __getitem__(self, operand: Operand) -> Shape:
-        return UNIFORM if isinstance(operand, Constant) else self.of.get(operand, UNIFORM)
+        return UNIFORM if isinstance(operand, ConstantOperand) else self.of.get(operand, UNIFORM)
 
-    def block(self, block: Block, *, divergent: bool = False) -> None:
+    def block(self, block: Region, *, divergent: bool = False) -> None:
         """Finds the shapes in a block; `divergent` says that only some lanes may be there."""
         for operation in block.operations:
             self._operation(operation, divergent)
@@ -100,7 +100,7 @@ class Shapes:
                 self.of[result] = Shape(0 if same else None, rows)
             case Atomic(result=result):
                 self.of[result] = Shape(None, self._by_row)
-            case Alloc(result=result, space=Space.PRIVATE, size=size):
+            case Alloc(result=result, space=MemorySpace.PRIVATE, size=size):
                 self.of[result] = Shape(size, self._by_row)
             case Alloc(result=result):
                 self.of[result] = UNIFORM
@@ -123,33 +123,34 @@ class Shapes:
         pairs = zip(
             operation.results, operation.then.yields, operation.otherwise.yields, strict=True
         )
-        for result, one, other in pairs:
-            self.of[result] = _joined(self[one], self[other])
+        for result, left, right in pairs:
+            self.of[result] = _joined(self[left], self[right])
             if split:
                 self.of[result] = Shape(None, self._by_row)
-            self._merge_ranges(result, one, other)
+            self._merge_ranges(result, left, right)
 
     def _loop(self, operation: For | While, divergent: bool) -> None:
         """Assumes that what a loop carries stays as it begins, and weakens that until it is so."""
-        for one, initial in zip(operation.carried, operation.initial, strict=True):
-            self.of[one] = self[initial]
+        for left, initial in zip(operation.carried, operation.initial, strict=True):
+            self.of[left] = self[initial]
         if isinstance(operation, For):
             self._count(operation)
         while True:
             leaving = self.leaving(operation)
+            # Lanes that leave early keep an old value while others go on, so no step survives.
             if leaving is not None:
-                for one in operation.carried:
-                    self.of[one] = Shape(None, self._by_row)
+                for left in operation.carried:
+                    self.of[left] = Shape(None, self._by_row)
             self.block(operation.body, divergent=divergent or leaving is not None)
             changed = False
-            for one, last in zip(operation.carried, operation.body.yields, strict=True):
-                joined = _joined(self.of[one], self[last])
-                changed |= joined != self.of[one]
-                self.of[one] = joined
+            for left, last in zip(operation.carried, operation.body.yields, strict=True):
+                joined = _joined(self.of[left], self[last])
+                changed |= joined != self.of[left]
+                self.of[left] = joined
             if not changed and leaving == self.leaving(operation):
                 break
-        for result, one in zip(operation.results, operation.carried, strict=True):
-            self.of[result] = self.of[one]
+        for result, left in zip(operation.results, operation.carried, strict=True):
+            self.of[result] = self.of[left]
 
     def leaving(self, operation: For | While) -> Shape | None:
         """How the lanes differ in when they leave a loop; none where all leave it together."""
@@ -175,12 +176,12 @@ class Shapes:
         result, name = operation.result, operation.name
         if not operation.operands:
             self.of[result] = self._index(name)
-            known = self._index_range(name)
-            if known is not None:
-                self._ranges[result] = known
+            existing = self._index_range(name)
+            if existing is not None:
+                self._ranges[result] = existing
             return
-        shapes = [self[each] for each in operation.operands]
-        rows = any(each.rows for each in shapes)
+        shapes = [self[item] for item in operation.operands]
+        rows = any(item.rows for item in shapes)
         self.of[result] = Shape(self._stride(operation, shapes), rows)
         self._follow_range(operation)
 
@@ -214,41 +215,41 @@ class Shapes:
     def _stride(self, operation: Compute, shapes: list[Shape]) -> int | None:
         """The step of a result; integers and pointers only have one other than 0."""
         name, type = operation.name, operation.result.type
-        strides = [each.stride for each in shapes]
-        if all(each == 0 for each in strides):
+        strides = [item.stride for item in shapes]
+        if all(item == 0 for item in strides):
             return 0
         if None in strides:
             return None
-        known = [each for each in strides if each is not None]
+        existing = [item for item in strides if item is not None]
         if name == "select":
-            return known[1] if known[0] == 0 and known[1] == known[2] else None
-        if name not in _LINEAR or type.is_float or type is Scalar.BOOL or type.size < 4:
+            return existing[1] if existing[0] == 0 and existing[1] == existing[2] else None
+        if name not in _LINEAR or type.is_float or type is ScalarType.BOOL or type.size < 4:
             return None
         match name:
             case "add" | "ptradd":
-                return known[0] + known[1]
+                return existing[0] + existing[1]
             case "sub":
-                return known[0] - known[1]
+                return existing[0] - existing[1]
             case "neg":
-                return -known[0]
+                return -existing[0]
             case "mul" | "shl":
-                return _scaled(operation, known)
+                return _scaled(operation, existing)
             case _:
-                return known[0] if self._casts(operation.operands[0], type) else None
+                return existing[0] if self._casts(operation.operands[0], type) else None
 
-    def _casts(self, operand: Operand, type: Scalar) -> bool:
+    def _casts(self, operand: Operand, type: ScalarType) -> bool:
         """Whether a step survives a cast."""
         source = operand.type
         if not source.is_integer or source.size < 4:
             return False
         if type.size <= source.size or source.is_signed:
             return True
-        known = self.range(operand)
-        return known is not None and known[0] >= 0 and known[1] < 1 << 32
+        existing = self.range(operand)
+        return existing is not None and existing[0] >= 0 and existing[1] < 1 << 32
 
     def range(self, operand: Operand) -> tuple[int, int] | None:
         """The least and the greatest that an integer can be, if anything is known."""
-        if isinstance(operand, Constant):
+        if isinstance(operand, ConstantOperand):
             return None if isinstance(operand.value, float) else (int(operand.value),) * 2
         return self._ranges.get(operand)
 
@@ -256,62 +257,62 @@ class Shapes:
         result = operation.result
         if not result.type.is_integer:
             return
-        known = [self.range(each) for each in operation.operands]
-        found = None
+        existing = [self.range(item) for item in operation.operands]
+        collected = None
         if operation.name == "select":
             self._merge_ranges(result, operation.operands[1], operation.operands[2])
             return
-        if operation.name == "shr" and known[0] is not None and known[0][0] >= 0:
-            found = (0, known[0][1])
-        elif operation.name == "rem" and known[1] is not None and known[1][0] > 0:
-            low = 0 if not result.type.is_signed else 1 - known[1][1]
-            found = (low, known[1][1] - 1)
-        elif None not in known:
-            found = _computed(operation.name, [each for each in known if each is not None])
-        if found is not None and _fits(found, result.type):
-            self._ranges[result] = found
+        if operation.name == "shr" and existing[0] is not None and existing[0][0] >= 0:
+            collected = (0, existing[0][1])
+        elif operation.name == "rem" and existing[1] is not None and existing[1][0] > 0:
+            low = 0 if not result.type.is_signed else 1 - existing[1][1]
+            collected = (low, existing[1][1] - 1)
+        elif None not in existing:
+            collected = _computed(operation.name, [item for item in existing if item is not None])
+        if collected is not None and _fits(collected, result.type):
+            self._ranges[result] = collected
 
-    def _merge_ranges(self, result: Value, one: Operand, other: Operand) -> None:
-        first, second = self.range(one), self.range(other)
+    def _merge_ranges(self, result: Value, left: Operand, right: Operand) -> None:
+        first, second = self.range(left), self.range(right)
         if first is not None and second is not None:
             self._ranges[result] = (min(first[0], second[0]), max(first[1], second[1]))
 
 
-def _joined(one: Shape, other: Shape) -> Shape:
-    return Shape(one.stride if one.stride == other.stride else None, one.rows or other.rows)
+def _joined(left: Shape, right: Shape) -> Shape:
+    return Shape(left.stride if left.stride == right.stride else None, left.rows or right.rows)
 
 
 def _scaled(operation: Compute, strides: list[int]) -> int | None:
     """A step times a constant."""
-    one, other = operation.operands
-    if isinstance(other, Constant):
-        factor = int(other.value)
+    left, right = operation.operands
+    if isinstance(right, ConstantOperand):
+        factor = int(right.value)
         return strides[0] * factor if operation.name == "mul" else strides[0] << factor
-    if operation.name == "mul" and isinstance(one, Constant):
-        return strides[1] * int(one.value)
+    if operation.name == "mul" and isinstance(left, ConstantOperand):
+        return strides[1] * int(left.value)
     return None
 
 
-def _computed(name: str, known: list[tuple[int, int]]) -> tuple[int, int] | None:
+def _computed(name: str, existing: list[tuple[int, int]]) -> tuple[int, int] | None:
     if name == "cast":
-        return known[0]
+        return existing[0]
     if name == "add":
-        return known[0][0] + known[1][0], known[0][1] + known[1][1]
+        return existing[0][0] + existing[1][0], existing[0][1] + existing[1][1]
     if name == "sub":
-        return known[0][0] - known[1][1], known[0][1] - known[1][0]
+        return existing[0][0] - existing[1][1], existing[0][1] - existing[1][0]
     if name == "mul":
-        products = [a * b for a in known[0] for b in known[1]]
+        products = [a * b for a in existing[0] for b in existing[1]]
         return min(products), max(products)
     return None
 
 
-def _fits(known: tuple[int, int], type: Scalar) -> bool:
+def _fits(existing: tuple[int, int], type: ScalarType) -> bool:
     bits = 8 * type.size
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if type.is_signed else (0, (1 << bits) - 1)
-    return low <= known[0] and known[1] <= high
+    return low <= existing[0] and existing[1] <= high
 
 
-def shapes_of(body: Block, grouping: Grouping, outside: Mapping[Value, Shape]) -> Shapes:
+def shapes_of(body: Region, grouping: Grouping, outside: Mapping[Value, Shape]) -> Shapes:
     """The shapes in a loop over threads; what the block computes outside of it is uniform."""
     shapes = Shapes(grouping)
     shapes.of.update(outside)

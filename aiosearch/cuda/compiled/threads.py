@@ -43,6 +43,7 @@ def run(
         0, chunk
     )  # taking the next number is one step under the lock of Python
     work = _work(kernel, arguments, scratch_bytes, blocks, chunk, starts)
+    # The calling thread works, too: for a small grid nobody has to be woken at all.
     helpers: list[Future[None]] = [_pool(several - 1).submit(work) for _ in range(several - 1)]
     try:
         work()

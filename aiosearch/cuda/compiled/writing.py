@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..ir.operations import Constant
-from ..ir.types import Scalar
+from ..ir.operations import ConstantOperand
+from ..ir.types import ScalarType
 from . import backend
 
 TYPES = {
-    Scalar.BOOL: "i1",
-    Scalar.I8: "i8",
-    Scalar.U8: "i8",
-    Scalar.I16: "i16",
-    Scalar.U16: "i16",
-    Scalar.I32: "i32",
-    Scalar.U32: "i32",
-    Scalar.I64: "i64",
-    Scalar.U64: "i64",
-    Scalar.F16: "half",
-    Scalar.F32: "float",
-    Scalar.F64: "double",
-    Scalar.PTR: "ptr",
+    ScalarType.BOOL: "i1",
+    ScalarType.I8: "i8",
+    ScalarType.U8: "i8",
+    ScalarType.I16: "i16",
+    ScalarType.U16: "i16",
+    ScalarType.I32: "i32",
+    ScalarType.U32: "i32",
+    ScalarType.I64: "i64",
+    ScalarType.U64: "i64",
+    ScalarType.F16: "half",
+    ScalarType.F32: "float",
+    ScalarType.F64: "double",
+    ScalarType.PTR: "ptr",
 }
 
 
-class Text:
+class KernelText:
     """A function that is being written. `label` is the block that lines go to.
 
     It is not the `FunctionBuilder` of programs: a value here is a bare text or a tuple of texts by
@@ -67,8 +67,8 @@ class Text:
     def jump(self, label: str) -> None:
         self.do(f"br label %{label}")
 
-    def split(self, condition: str, one: str, other: str) -> None:
-        self.do(f"br i1 {condition}, label %{one}, label %{other}")
+    def split(self, condition: str, first: str, second: str) -> None:
+        self.do(f"br i1 {condition}, label %{first}, label %{second}")
 
     def stack(self, type: str, align: int = 64) -> str:
         name = self.name()
@@ -90,14 +90,14 @@ class Text:
     @contextmanager
     def loop(self, low: str, high: str, step: int) -> Iterator[str]:
         """A loop that counts in 64 bits while below the second number; gives the counter."""
-        before, head, body, end = self.label, *(self.new_label(each) for each in "hbe")
+        before, head, body, end = self.label, *(self.new_label(item) for item in "hbe")
         counter, after = self.name(), self.name()
         self.jump(head)
         self.begin(head)
         hole = len(self.lines)
         self.lines.append("")
-        more = self.line(f"icmp slt i64 {counter}, {high}")
-        self.split(more, body, end)
+        further = self.line(f"icmp slt i64 {counter}, {high}")
+        self.split(further, body, end)
         self.begin(body)
         yield counter
         self.do(f"{after} = add nsw i64 {counter}, {step}")
@@ -112,12 +112,12 @@ short = backend.suffix
 """A type as the names of LLVM's functions have it: `v16f32`."""
 
 
-def literal(constant: Constant) -> str:
+def literal(constant: ConstantOperand) -> str:
     """A constant as LLVM reads it."""
     value, type = constant.value, constant.type
-    if type is Scalar.BOOL:
+    if type is ScalarType.BOOL:
         return "true" if value else "false"
-    if type is Scalar.PTR:
+    if type is ScalarType.PTR:
         return "null" if not value else f"inttoptr (i64 {int(value)} to ptr)"
     if not type.is_float:
         bits = 8 * type.size

@@ -79,8 +79,8 @@ def parse(text: str, name: str, defines: Sequence[str] = (), include: Sequence[s
         folder,
         "-include",
         runtime,
-        *(f"-D{each}" for each in defines),
-        *(f"-I{each}" for each in (str(Path(name).parent), *include)),
+        *(f"-D{item}" for item in defines),
+        *(f"-I{item}" for item in (str(Path(name).parent), *include)),
     ]
     index = cindex.Index.create()
     try:
@@ -93,7 +93,7 @@ def parse(text: str, name: str, defines: Sequence[str] = (), include: Sequence[s
 def errors(unit: Any) -> list[Any]:
     """What the compiler could not make sense of."""
     least = library().Diagnostic.Error
-    return [each for each in unit.diagnostics if each.severity >= least]
+    return [item for item in unit.diagnostics if item.severity >= least]
 
 
 def require_right(function: Any, wrong: Sequence[Any]) -> None:
@@ -102,7 +102,7 @@ def require_right(function: Any, wrong: Sequence[Any]) -> None:
     Errors elsewhere do not matter: most files hold host code that needs headers which are not here.
     Where an error is, the syntax tree lacks statements, so such a function must not be translated.
     """
-    refuse([each for each in wrong if _within(each, function.extent)])
+    refuse([item for item in wrong if _within(item, function.extent)])
 
 
 def is_broken(declaration: Any) -> bool:
@@ -120,7 +120,7 @@ def _within(error: Any, span: Any) -> bool:
 def refuse(wrong: Sequence[Any]) -> None:
     """Raises SourceError with the first errors, if there are any."""
     if wrong:
-        lines = [f"{_place(each.location)}: {each.spelling}" for each in wrong[:5]]
+        lines = [f"{_place(item.location)}: {item.spelling}" for item in wrong[:5]]
         raise SourceError("; ".join(lines))
 
 

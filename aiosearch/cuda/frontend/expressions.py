@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import UnsupportedConstruct
-from ..ir.building import Builder, block, moved
-from ..ir.operations import Address, Compute, Constant, If, Load, Operand, Operation, Store
-from ..ir.types import Scalar
+from ..ir.building import RegionBuilder, block, moved
+from ..ir.operations import Address, Compute, ConstantOperand, If, Load, Operand, Operation, Store
+from ..ir.types import ScalarType
 from . import clang, layout, scanning
 from .places import Held, Leaves, Place, Stored
 
@@ -18,13 +18,13 @@ _ARITHMETIC = {
 }  # fmt: skip
 _COMPARISONS = {"<": "lt", ">": "gt", "<=": "le", ">=": "ge", "==": "eq", "!=": "ne"}
 _RANKS = {
-    Scalar.I32: 1,
-    Scalar.U32: 2,
-    Scalar.I64: 3,
-    Scalar.U64: 4,
-    Scalar.F16: 5,
-    Scalar.F32: 6,
-    Scalar.F64: 7,
+    ScalarType.I32: 1,
+    ScalarType.U32: 2,
+    ScalarType.I64: 3,
+    ScalarType.U64: 4,
+    ScalarType.F16: 5,
+    ScalarType.F32: 6,
+    ScalarType.F64: 7,
 }
 _INDICES = {
     "threadIdx": "thread",
@@ -39,23 +39,23 @@ _UNSAFE = frozenset({"div", "rem"})
 """Of whole numbers, these may trap on the machine."""
 
 
-def promoted(type: Scalar) -> Scalar:
+def promoted(type: ScalarType) -> ScalarType:
     """C's integer promotion."""
-    if type in (Scalar.BOOL, Scalar.I8, Scalar.U8, Scalar.I16, Scalar.U16):
-        return Scalar.I32
+    if type in (ScalarType.BOOL, ScalarType.I8, ScalarType.U8, ScalarType.I16, ScalarType.U16):
+        return ScalarType.I32
     return type
 
 
-def common(one: Scalar, other: Scalar) -> Scalar:
+def common(head_value: ScalarType, alternative: ScalarType) -> ScalarType:
     """C's usual arithmetic conversion."""
-    return max(promoted(one), promoted(other), key=_RANKS.__getitem__)
+    return max(promoted(head_value), promoted(alternative), key=_RANKS.__getitem__)
 
 
 class Expressions:
     """Translates expressions of one function. `Translator` adds statements and calls."""
 
     def __init__(self) -> None:
-        self.builder = Builder()
+        self.builder = RegionBuilder()
         self.environment: dict[int, Leaves] = {}
         self.places: dict[int, Place] = {}
         """Of variables, by the hashes of their declarations."""
@@ -119,7 +119,7 @@ class Expressions:
         return values[0]
 
     def condition(self, cursor: Any) -> Operand:
-        return self.builder.cast(self.scalar(cursor), Scalar.BOOL)
+        return self.builder.cast(self.scalar(cursor), ScalarType.BOOL)
 
     def value(self, cursor: Any) -> Leaves:
         """The scalars of what an expression gives."""
@@ -135,16 +135,16 @@ class Expressions:
         value = clang.evaluated(cursor)
         if type is None or value is None or isinstance(value, bytes):
             raise UnsupportedConstruct(_described(cursor), self.builder.at)
-        if type is Scalar.PTR:
-            return (Constant(int(value), type),)
-        return (Constant(float(value) if type.is_float else int(value), type),)
+        if type is ScalarType.PTR:
+            return (ConstantOperand(int(value), type),)
+        return (ConstantOperand(float(value) if type.is_float else int(value), type),)
 
     def null(self, cursor: Any) -> Leaves:
-        return (Constant(0, Scalar.PTR),)
+        return (ConstantOperand(0, ScalarType.PTR),)
 
     def wrapped(self, cursor: Any) -> Leaves:
         """Parentheses, casts that are written and casts that are not."""
-        inner = [each for each in clang.children(cursor) if not each.kind.name.endswith("_REF")]
+        inner = [item for item in clang.children(cursor) if not item.kind.name.endswith("_REF")]
         if not inner:
             value = clang.evaluated(cursor)
             if value is None:
@@ -163,13 +163,13 @@ class Expressions:
         if layout.kind(source) == "RECORD" and layout.kind(target) == "RECORD":
             values = self.value(cursor)
             return values[: len(layout.leaves(target, self.builder.at))]
-        wanted = layout.scalar(target)
-        if wanted is None:
+        required = layout.scalar(target)
+        if required is None:
             return self.value(cursor)
         value = self.scalar(cursor)
-        if Scalar.PTR in (wanted, value.type) and isinstance(value, Constant):
-            return (Constant(int(value.value), wanted),)
-        return (self.builder.cast(value, wanted),)
+        if ScalarType.PTR in (required, value.type) and isinstance(value, ConstantOperand):
+            return (ConstantOperand(int(value.value), required),)
+        return (self.builder.cast(value, required),)
 
     def pointer(self, place: Place) -> Operand:
         if isinstance(place, Held):
@@ -183,14 +183,14 @@ class Expressions:
         if inner and (declaration is None or declaration.kind.name == _TEMPLATE_PARAMETER):
             return self.converted(inner[-1], cursor.type)
         if declaration.kind.name == "ENUM_CONSTANT_DECL":
-            type = layout.scalar(cursor.type) or Scalar.I32
-            return (Constant(int(declaration.enum_value), type),)
+            type = layout.scalar(cursor.type) or ScalarType.I32
+            return (ConstantOperand(int(declaration.enum_value), type),)
         if declaration.hash not in self.places:
             if declaration.spelling == "warpSize":
-                return (Constant(32, Scalar.I32),)
+                return (ConstantOperand(32, ScalarType.I32),)
             if declaration.spelling in _INDICES:
                 names = (f"{_INDICES[declaration.spelling]}.{axis}" for axis in "xyz")
-                return tuple(self.builder.index(each) for each in names)
+                return tuple(self.builder.index(item) for item in names)
         return self.read(self.place(cursor))
 
     def member(self, cursor: Any) -> Leaves:
@@ -234,12 +234,14 @@ class Expressions:
         place = self.place(cursor)
         (before,) = self.read(place)
         sign = 1 if operator.endswith("++") else -1
-        if before.type is Scalar.PTR:
-            after = self.offset(before, Constant(sign, Scalar.I64), layout.pointee(cursor.type))
+        if before.type is ScalarType.PTR:
+            after = self.offset(
+                before, ConstantOperand(sign, ScalarType.I64), layout.pointee(cursor.type)
+            )
         else:
             wide = promoted(before.type)
             total = self.builder.compute(
-                "add", wide, self.builder.cast(before, wide), Constant(sign, wide)
+                "add", wide, self.builder.cast(before, wide), ConstantOperand(sign, wide)
             )
             after = self.builder.cast(total, before.type)
         self.write(place, (after,))
@@ -261,48 +263,62 @@ class Expressions:
             return self.value(right)
         if operator in ("&&", "||"):
             return (self._short_circuit(operator, left, right),)
-        one, other = self.scalar(left), self.scalar(right)
+        head_value, alternative = self.scalar(left), self.scalar(right)
         self.builder.at = clang.location(cursor)
-        return (self.operate(operator, one, other, left.type, right.type),)
+        return (self.operate(operator, head_value, alternative, left.type, right.type),)
 
     def operate(
-        self, operator: str, one: Operand, other: Operand, left: Any = None, right: Any = None
+        self,
+        operator: str,
+        head_value: Operand,
+        alternative: Operand,
+        left: Any = None,
+        right: Any = None,
     ) -> Operand:
         """An operator on two values of C, whose C types matter where they are pointers."""
         builder = self.builder
-        if Scalar.PTR in (one.type, other.type):
-            return self._on_pointers(operator, one, other, left, right)
+        if ScalarType.PTR in (head_value.type, alternative.type):
+            return self._on_pointers(operator, head_value, alternative, left, right)
         if operator in ("<<", ">>"):
-            wide = promoted(one.type)
-            count = builder.cast(other, wide)
-            return builder.compute(_ARITHMETIC[operator], wide, builder.cast(one, wide), count)
-        type = common(one.type, other.type)
-        one, other = builder.cast(one, type), builder.cast(other, type)
+            wide = promoted(head_value.type)
+            count = builder.cast(alternative, wide)
+            return builder.compute(
+                _ARITHMETIC[operator], wide, builder.cast(head_value, wide), count
+            )
+        type = common(head_value.type, alternative.type)
+        head_value, alternative = builder.cast(head_value, type), builder.cast(alternative, type)
         if operator in _COMPARISONS:
-            return builder.compare(_COMPARISONS[operator], one, other)
+            return builder.compare(_COMPARISONS[operator], head_value, alternative)
         if operator in _ARITHMETIC:
-            return builder.compute(_ARITHMETIC[operator], type, one, other)
+            return builder.compute(_ARITHMETIC[operator], type, head_value, alternative)
         raise UnsupportedConstruct(f"the operator {operator}", builder.at)
 
     def _on_pointers(
-        self, operator: str, one: Operand, other: Operand, left: Any, right: Any
+        self, operator: str, head_value: Operand, alternative: Operand, left: Any, right: Any
     ) -> Operand:
         builder = self.builder
         if operator in _COMPARISONS:
-            return builder.compare(_COMPARISONS[operator], _as_pointer(one), _as_pointer(other))
-        if operator == "-" and one.type is other.type is Scalar.PTR:
-            difference = builder.compute(
-                "sub", Scalar.I64, builder.cast(one, Scalar.I64), builder.cast(other, Scalar.I64)
+            return builder.compare(
+                _COMPARISONS[operator], _as_pointer(head_value), _as_pointer(alternative)
             )
-            size = Constant(layout.size(layout.pointee(left)), Scalar.I64)
-            return builder.compute("div", Scalar.I64, difference, size)
-        if operator == "+" and other.type is Scalar.PTR:
-            return self.offset(other, one, layout.pointee(right))
+        if operator == "-" and head_value.type is alternative.type is ScalarType.PTR:
+            difference = builder.compute(
+                "sub",
+                ScalarType.I64,
+                builder.cast(head_value, ScalarType.I64),
+                builder.cast(alternative, ScalarType.I64),
+            )
+            size = ConstantOperand(layout.size(layout.pointee(left)), ScalarType.I64)
+            return builder.compute("div", ScalarType.I64, difference, size)
+        if operator == "+" and alternative.type is ScalarType.PTR:
+            return self.offset(alternative, head_value, layout.pointee(right))
         if operator in ("+", "-"):
-            index = builder.cast(other, Scalar.I64)
+            index = builder.cast(alternative, ScalarType.I64)
             if operator == "-":
-                index = builder.compute("sub", Scalar.I64, Constant(0, Scalar.I64), index)
-            return self.offset(one, index, layout.pointee(left))
+                index = builder.compute(
+                    "sub", ScalarType.I64, ConstantOperand(0, ScalarType.I64), index
+                )
+            return self.offset(head_value, index, layout.pointee(left))
         raise UnsupportedConstruct(f"the operator {operator} on a pointer", builder.at)
 
     def compound(self, cursor: Any) -> Leaves:
@@ -312,15 +328,15 @@ class Expressions:
         (before,) = self.read(place)
         self.builder.at = clang.location(cursor)
         after = self.operate(operator, before, value, left.type, right.type)
-        if before.type is not Scalar.PTR:
+        if before.type is not ScalarType.PTR:
             after = self.builder.cast(after, before.type)
         self.write(place, (after,))
         return (after,)
 
     def _short_circuit(self, operator: str, left: Any, right: Any) -> Operand:
         first = self.condition(left)
-        outcome = Constant(operator == "||", Scalar.BOOL)
-        if isinstance(first, Constant):
+        outcome = ConstantOperand(operator == "||", ScalarType.BOOL)
+        if isinstance(first, ConstantOperand):
             return first if first.value == outcome.value else self.condition(right)
         result = self.held(None, (outcome,))
 
@@ -332,10 +348,10 @@ class Expressions:
         return self.environment[result.key][0]
 
     def conditional(self, cursor: Any) -> Leaves:
-        test, one, other = clang.children(cursor)
+        test, head_value, alternative = clang.children(cursor)
         condition = self.condition(test)
-        if isinstance(condition, Constant):
-            return self.converted(one if condition.value else other, cursor.type)
+        if isinstance(condition, ConstantOperand):
+            return self.converted(head_value if condition.value else alternative, cursor.type)
         key = self.new_key(())
 
         def choose(arm: Any) -> Callable[[], None]:
@@ -344,7 +360,7 @@ class Expressions:
 
             return assign
 
-        self.branch(condition, choose(one), choose(other))
+        self.branch(condition, choose(head_value), choose(alternative))
         return self.environment[key]
 
     def branch(
@@ -357,22 +373,22 @@ class Expressions:
 
         Arms that only compute a little are done both, and the condition selects.
         """
-        if isinstance(condition, Constant):
+        if isinstance(condition, ConstantOperand):
             (then if condition.value else otherwise)()
             return
         at, before = self.builder.at, dict(self.environment)
         with self.builder.block() as first:
             then()
-        one, self.environment = self.environment, dict(before)
+        head_value, self.environment = self.environment, dict(before)
         with self.builder.block() as second:
             otherwise()
-        other, self.environment = self.environment, before
+        alternative, self.environment = self.environment, before
         merged = [
             (key, place, a, b)
             for key in sorted(before)
-            for place, (a, b) in enumerate(_paired(one.get(key), other.get(key)))
+            for place, (a, b) in enumerate(_paired(head_value.get(key), alternative.get(key)))
         ]
-        changed = [each for each in merged if each[2] != each[3]]
+        changed = [item for item in merged if item[2] != item[3]]
         values = self._joined(condition, first, second, [(a, b) for _, _, a, b in changed], at)
         for key, place, a, _ in merged:
             self._set_leaf(key, place, a)
@@ -389,30 +405,32 @@ class Expressions:
     ) -> list[Operand]:
         self.builder.at = at
         if (not first and not second) or _speculative([*first, *second]):
-            for each in (*first, *second):
-                self.builder.write(each)
+            for item in (*first, *second):
+                self.builder.write(item)
             return [self._select(condition, a, b) for a, b in pairs]
         results = tuple(self.builder.value(a.type) for a, _ in pairs)
         arms = block(first, *(a for a, _ in pairs)), block(second, *(b for _, b in pairs))
         self.builder.write(If(condition, *arms, results, at))
         return list(results)
 
-    def _select(self, condition: Operand, one: Operand, other: Operand) -> Operand:
+    def _select(self, condition: Operand, head_value: Operand, alternative: Operand) -> Operand:
         """Chooses; of truth values by logic, so that flags stay simple conditions."""
         builder = self.builder
-        if one.type is Scalar.BOOL and isinstance(one, Constant):
-            if one.value:
-                return builder.compute("or", Scalar.BOOL, condition, other)
-            return builder.compute("and", Scalar.BOOL, builder.negated(condition), other)
-        if one.type is Scalar.BOOL and isinstance(other, Constant):
-            if other.value:
-                return builder.compute("or", Scalar.BOOL, builder.negated(condition), one)
-            return builder.compute("and", Scalar.BOOL, condition, one)
-        return builder.compute("select", one.type, condition, one, other)
+        if head_value.type is ScalarType.BOOL and isinstance(head_value, ConstantOperand):
+            if head_value.value:
+                return builder.compute("or", ScalarType.BOOL, condition, alternative)
+            return builder.compute("and", ScalarType.BOOL, builder.negated(condition), alternative)
+        if head_value.type is ScalarType.BOOL and isinstance(alternative, ConstantOperand):
+            if alternative.value:
+                return builder.compute(
+                    "or", ScalarType.BOOL, builder.negated(condition), head_value
+                )
+            return builder.compute("and", ScalarType.BOOL, condition, head_value)
+        return builder.compute("select", head_value.type, condition, head_value, alternative)
 
     def _set_leaf(self, key: int, place: int, value: Operand) -> None:
         leaves = list(self.environment.get(key, ()))
-        leaves += [Constant(0, value.type)] * (place + 1 - len(leaves))
+        leaves += [ConstantOperand(0, value.type)] * (place + 1 - len(leaves))
         leaves[place] = value
         self.environment[key] = tuple(leaves)
 
@@ -434,7 +452,7 @@ class Expressions:
         values = [
             self.builder.cast(value, leaf.type) for value, leaf in zip(values, parts, strict=False)
         ]
-        values += [Constant(0, leaf.type) for leaf in parts[len(values) :]]
+        values += [ConstantOperand(0, leaf.type) for leaf in parts[len(values) :]]
         return tuple(values)
 
     # --- places
@@ -452,7 +470,7 @@ class Expressions:
                     return self._viewed(self.place(inner[-1]), cursor.type)
             case "CSTYLE_CAST_EXPR" | "CXX_REINTERPRET_CAST_EXPR" | "CXX_STATIC_CAST_EXPR":
                 inner = clang.children(cursor)
-                if _is_lvalue(inner[-1]) and layout.scalar(cursor.type) is not Scalar.PTR:
+                if _is_lvalue(inner[-1]) and layout.scalar(cursor.type) is not ScalarType.PTR:
                     return self._viewed(self.place(inner[-1]), cursor.type)
             case "MEMBER_REF_EXPR":
                 return self._member(cursor)
@@ -479,8 +497,8 @@ class Expressions:
         place = self.places.get(declaration.hash)
         if place is not None:
             return place
-        found = self.global_place(declaration)
-        return self.held(cursor.type, found) if isinstance(found, tuple) else found
+        collected = self.global_place(declaration)
+        return self.held(cursor.type, collected) if isinstance(collected, tuple) else collected
 
     def _member(self, cursor: Any) -> Place:
         inner = clang.children(cursor)
@@ -513,7 +531,7 @@ class Expressions:
 
     def _subscript(self, cursor: Any) -> Place:
         base, index = clang.children(cursor)
-        if layout.scalar(base.type) is not Scalar.PTR and not layout.is_array(base.type):
+        if layout.scalar(base.type) is not ScalarType.PTR and not layout.is_array(base.type):
             base, index = index, base
         array = scanning.stripped(base)
         type = cursor.type
@@ -561,27 +579,37 @@ def _nothing() -> None:
 
 
 def _as_pointer(value: Operand) -> Operand:
-    return Constant(value.value, Scalar.PTR) if isinstance(value, Constant) else value
+    return (
+        ConstantOperand(value.value, ScalarType.PTR)
+        if isinstance(value, ConstantOperand)
+        else value
+    )
 
 
-def _paired(one: Leaves | None, other: Leaves | None) -> list[tuple[Operand, Operand]]:
+def _paired(head_value: Leaves | None, alternative: Leaves | None) -> list[tuple[Operand, Operand]]:
     """The leaves of a variable after either arm; what an arm does not declare is zero there."""
-    if one is None or other is None:
-        there = one or other or ()
-        zeros = tuple(Constant(0, each.type) for each in there)
-        return list(zip(one or zeros, other or zeros, strict=True))
-    if len(one) != len(other):
-        longer = max(one, other, key=len)
-        one = (*one, *(Constant(0, each.type) for each in longer[len(one) :]))
-        other = (*other, *(Constant(0, each.type) for each in longer[len(other) :]))
-    return list(zip(one, other, strict=True))
+    if head_value is None or alternative is None:
+        there = head_value or alternative or ()
+        zeros = tuple(ConstantOperand(0, item.type) for item in there)
+        return list(zip(head_value or zeros, alternative or zeros, strict=True))
+    if len(head_value) != len(alternative):
+        longer = max(head_value, alternative, key=len)
+        head_value = (
+            *head_value,
+            *(ConstantOperand(0, item.type) for item in longer[len(head_value) :]),
+        )
+        alternative = (
+            *alternative,
+            *(ConstantOperand(0, item.type) for item in longer[len(alternative) :]),
+        )
+    return list(zip(head_value, alternative, strict=True))
 
 
 def _speculative(lines: list[Operation]) -> bool:
     """Whether operations may be done where nobody asked for them, and are few."""
     return len(lines) <= _SPECULATIVE_LIMIT and all(
-        isinstance(each, Compute) and not (each.name in _UNSAFE and not each.result.type.is_float)
-        for each in lines
+        isinstance(item, Compute) and not (item.name in _UNSAFE and not item.result.type.is_float)
+        for item in lines
     )
 
 

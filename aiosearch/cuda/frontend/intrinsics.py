@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UnsupportedConstruct
-from ..ir.operations import Atomic, Barrier, Call, Constant, Load, Operand, Warp
-from ..ir.types import Scalar
+from ..ir.operations import Atomic, Barrier, Call, ConstantOperand, Load, Operand, Warp
+from ..ir.types import ScalarType
 from . import clang, layout, scanning
 from .places import Leaves
 
@@ -133,12 +133,12 @@ _CASTS = frozenset(
 )
 _ROUNDED_CASTS = {"__float2int_rn": "rint", "__float2int_rd": "floor", "__float2int_ru": "ceil"}
 _BITS = {
-    "__float_as_int": Scalar.I32,
-    "__float_as_uint": Scalar.U32,
-    "__int_as_float": Scalar.F32,
-    "__uint_as_float": Scalar.F32,
-    "__double_as_longlong": Scalar.I64,
-    "__longlong_as_double": Scalar.F64,
+    "__float_as_int": ScalarType.I32,
+    "__float_as_uint": ScalarType.U32,
+    "__int_as_float": ScalarType.F32,
+    "__uint_as_float": ScalarType.F32,
+    "__double_as_longlong": ScalarType.I64,
+    "__longlong_as_double": ScalarType.F64,
 }
 _ATOMICS = {
     "atomicAdd": "add",
@@ -187,17 +187,17 @@ def translated(translator: Translator, cursor: Any, name: str) -> Leaves | None:
 
 
 def _computed(
-    translator: Translator, name: str, arguments: Sequence[Any], result: Scalar
+    translator: Translator, name: str, arguments: Sequence[Any], result: ScalarType
 ) -> Leaves | None:
     builder = translator.builder
     if name in _MATH:
-        values = [translator.scalar(each) for each in arguments]
+        values = [translator.scalar(item) for item in arguments]
         if name.startswith("is"):
-            return (builder.compute(name, Scalar.BOOL, *values),)
+            return (builder.compute(name, ScalarType.BOOL, *values),)
         if _MATH[name] == "pow":
-            values = [builder.cast(each, result) for each in values]
+            values = [builder.cast(item, result) for item in values]
         if _MATH[name] in ("min", "max"):
-            values = [builder.cast(each, result) for each in values]
+            values = [builder.cast(item, result) for item in values]
         type = values[0].type if _MATH[name] in ("popc", "clz", "ffs") else result
         return (builder.cast(builder.compute(_MATH[name], type, *values), result),)
     if name in _CASTS:
@@ -210,15 +210,15 @@ def _computed(
         return (builder.compute("bitcast", _BITS[name], translator.scalar(arguments[0])),)
     if name == "__frcp_rn":
         value = translator.scalar(arguments[0])
-        return (builder.compute("div", value.type, Constant(1.0, value.type), value),)
+        return (builder.compute("div", value.type, ConstantOperand(1.0, value.type), value),)
     if name == "__saturatef":
         value = translator.scalar(arguments[0])
-        low = builder.compute("max", value.type, value, Constant(0.0, value.type))
-        return (builder.compute("min", value.type, low, Constant(1.0, value.type)),)
+        low = builder.compute("max", value.type, value, ConstantOperand(0.0, value.type))
+        return (builder.compute("min", value.type, low, ConstantOperand(1.0, value.type)),)
     if name in ("fdim", "fdimf"):
-        one, other = (translator.scalar(each) for each in arguments)
-        less = builder.compute("sub", result, one, other)
-        return (builder.compute("max", result, less, Constant(0.0, result)),)
+        first, second = (translator.scalar(item) for item in arguments)
+        less = builder.compute("sub", result, first, second)
+        return (builder.compute("max", result, less, ConstantOperand(0.0, result)),)
     return None
 
 
@@ -237,7 +237,7 @@ def _atomic(translator: Translator, name: str, arguments: Sequence[Any]) -> Leav
     element = layout.scalar(layout.pointee(arguments[0].type))
     if element is None:
         raise UnsupportedConstruct(f"{name} on {arguments[0].type.spelling}", builder.at)
-    values = [builder.cast(translator.scalar(each), element) for each in arguments[1:]]
+    values = [builder.cast(translator.scalar(item), element) for item in arguments[1:]]
     result = builder.value(element)
     compare = values[0] if name == "atomicCAS" else None
     builder.write(Atomic(result, _ATOMICS[name], address, values[-1], compare, builder.at))
@@ -247,8 +247,8 @@ def _atomic(translator: Translator, name: str, arguments: Sequence[Any]) -> Leav
 def _shuffle(translator: Translator, name: str, arguments: Sequence[Any]) -> Leaves:
     builder = translator.builder
     value = translator.scalar(arguments[0])
-    lane = builder.cast(translator.scalar(arguments[1]), Scalar.I32)
-    width: Operand = Constant(32, Scalar.I32)
+    lane = builder.cast(translator.scalar(arguments[1]), ScalarType.I32)
+    width: Operand = ConstantOperand(32, ScalarType.I32)
     if len(arguments) > 2 and (clang.children(arguments[2]) or arguments[2].location.line):
         width = translator.scalar(arguments[2])
     result = builder.value(value.type)
@@ -260,15 +260,15 @@ def _shuffle(translator: Translator, name: str, arguments: Sequence[Any]) -> Lea
 def _vote(translator: Translator, name: str, arguments: Sequence[Any]) -> Leaves:
     builder = translator.builder
     condition = translator.condition(arguments[0])
-    result = builder.value(Scalar.U32 if name == "__ballot" else Scalar.I32)
+    result = builder.value(ScalarType.U32 if name == "__ballot" else ScalarType.I32)
     builder.write(Warp(result, _VOTES[name], (condition,), builder.at))
     return (result,)
 
 
 def _active(translator: Translator, arguments: Sequence[Any]) -> Leaves:
     builder = translator.builder
-    result = builder.value(Scalar.U32)
-    builder.write(Warp(result, "ballot", (Constant(True, Scalar.BOOL),), builder.at))
+    result = builder.value(ScalarType.U32)
+    builder.write(Warp(result, "ballot", (ConstantOperand(True, ScalarType.BOOL),), builder.at))
     return (result,)
 
 
@@ -292,9 +292,9 @@ def _printf(translator: Translator, arguments: Sequence[Any]) -> Leaves:
     text = clang.evaluated(arguments[0]) or clang.string(scanning.stripped(arguments[0]))
     if not isinstance(text, bytes):
         raise UnsupportedConstruct("a format of printf that is no literal", builder.at)
-    values = tuple(translator.scalar(each) for each in arguments[1:])
+    values = tuple(translator.scalar(item) for item in arguments[1:])
     builder.write(Call("printf", values, text.decode(errors="replace"), None, builder.at))
-    return (Constant(0, Scalar.I32),)
+    return (ConstantOperand(0, ScalarType.I32),)
 
 
 def _assert(translator: Translator, arguments: Sequence[Any]) -> Leaves:
@@ -305,7 +305,9 @@ def _assert(translator: Translator, arguments: Sequence[Any]) -> Leaves:
 
 def _trap(translator: Translator, arguments: Sequence[Any]) -> Leaves:
     builder = translator.builder
-    builder.write(Call("assert", (Constant(False, Scalar.BOOL),), "__trap()", None, builder.at))
+    builder.write(
+        Call("assert", (ConstantOperand(False, ScalarType.BOOL),), "__trap()", None, builder.at)
+    )
     return ()
 
 
@@ -316,14 +318,14 @@ def _fence(translator: Translator, arguments: Sequence[Any]) -> Leaves:
 
 def _clock(translator: Translator, arguments: Sequence[Any]) -> Leaves:
     builder = translator.builder
-    result = builder.value(Scalar.I64)
+    result = builder.value(ScalarType.I64)
     builder.write(Call("clock", (), "", result, builder.at))
     return (result,)
 
 
 def _clock32(translator: Translator, arguments: Sequence[Any]) -> Leaves:
     (value,) = _clock(translator, arguments)
-    return (translator.builder.cast(value, Scalar.I32),)
+    return (translator.builder.cast(value, ScalarType.I32),)
 
 
 _OTHERS: dict[str, Callable[[Translator, Sequence[Any]], Leaves]] = {

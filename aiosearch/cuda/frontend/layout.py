@@ -7,31 +7,31 @@ from typing import Any
 
 from ..errors import SourceError, UnsupportedConstruct
 from ..ir.operations import Location
-from ..ir.types import Scalar
+from ..ir.types import ScalarType
 from . import clang
 
 _KINDS = {
-    "BOOL": Scalar.BOOL,
-    "CHAR_S": Scalar.I8,
-    "CHAR_U": Scalar.U8,
-    "SCHAR": Scalar.I8,
-    "UCHAR": Scalar.U8,
-    "SHORT": Scalar.I16,
-    "USHORT": Scalar.U16,
-    "INT": Scalar.I32,
-    "UINT": Scalar.U32,
-    "LONG": Scalar.I64,
-    "ULONG": Scalar.U64,
-    "LONGLONG": Scalar.I64,
-    "ULONGLONG": Scalar.U64,
-    "HALF": Scalar.F16,
-    "FLOAT16": Scalar.F16,
-    "FLOAT": Scalar.F32,
-    "DOUBLE": Scalar.F64,
-    "POINTER": Scalar.PTR,
-    "LVALUEREFERENCE": Scalar.PTR,
-    "RVALUEREFERENCE": Scalar.PTR,
-    "NULLPTR": Scalar.PTR,
+    "BOOL": ScalarType.BOOL,
+    "CHAR_S": ScalarType.I8,
+    "CHAR_U": ScalarType.U8,
+    "SCHAR": ScalarType.I8,
+    "UCHAR": ScalarType.U8,
+    "SHORT": ScalarType.I16,
+    "USHORT": ScalarType.U16,
+    "INT": ScalarType.I32,
+    "UINT": ScalarType.U32,
+    "LONG": ScalarType.I64,
+    "ULONG": ScalarType.U64,
+    "LONGLONG": ScalarType.I64,
+    "ULONGLONG": ScalarType.U64,
+    "HALF": ScalarType.F16,
+    "FLOAT16": ScalarType.F16,
+    "FLOAT": ScalarType.F32,
+    "DOUBLE": ScalarType.F64,
+    "POINTER": ScalarType.PTR,
+    "LVALUEREFERENCE": ScalarType.PTR,
+    "RVALUEREFERENCE": ScalarType.PTR,
+    "NULLPTR": ScalarType.PTR,
 }
 _LARGEST_VALUE = 64
 """Leaves of a struct or array that is still kept as values instead of in memory."""
@@ -42,7 +42,7 @@ class Leaf:
     """A scalar in a type."""
 
     offset: int
-    type: Scalar
+    type: ScalarType
 
 
 def canonical(type: Any) -> Any:
@@ -59,7 +59,7 @@ def kind(type: Any) -> str:
     return name
 
 
-def scalar(type: Any) -> Scalar | None:
+def scalar(type: Any) -> ScalarType | None:
     """The scalar that a type is; none for structs, arrays and `void`."""
     real = canonical(type)
     if kind(real) == "ENUM":
@@ -125,21 +125,21 @@ def _record(real: Any, at: Location) -> tuple[Leaf, ...]:
     declaration = real.get_declaration()
     if any(map(clang.is_broken, (declaration, *real.get_fields()))):
         raise SourceError(f"{at}: there is an error in the declaration of {declaration.spelling}")
-    found: list[Leaf] = []
+    collected: list[Leaf] = []
     offset = 0
     for child in declaration.get_children():
         if child.kind.name == "CXX_BASE_SPECIFIER":
-            found += (Leaf(offset + leaf.offset, leaf.type) for leaf in leaves(child.type, at))
+            collected += (Leaf(offset + leaf.offset, leaf.type) for leaf in leaves(child.type, at))
             offset += size(child.type)
     union = declaration.kind.name == "UNION_DECL"
     for field in real.get_fields():
         if field.is_bitfield():
             raise UnsupportedConstruct(f"the bit field {field.spelling}", at)
         start = int(field.get_field_offsetof()) // 8
-        found += (Leaf(start + leaf.offset, leaf.type) for leaf in leaves(field.type, at))
+        collected += (Leaf(start + leaf.offset, leaf.type) for leaf in leaves(field.type, at))
         if union:
             break
-    return tuple(found)
+    return tuple(collected)
 
 
 def holds_array(type: Any) -> bool:
@@ -154,20 +154,22 @@ def holds_array(type: Any) -> bool:
     return any(holds_array(field.type) for field in real.get_fields())
 
 
-def main_scalar(type: Any, at: Location) -> Scalar:
+def main_scalar(type: Any, at: Location) -> ScalarType:
     """The scalar that an allocation of the type mostly consists of."""
     real = canonical(type)
     while is_array(real):
         real = canonical(real.element_type)
     parts = leaves(real, at)
     return (
-        parts[0].type if parts and all(each.type is parts[0].type for each in parts) else Scalar.U8
+        parts[0].type
+        if parts and all(item.type is parts[0].type for item in parts)
+        else ScalarType.U8
     )
 
 
-def uniform_element(type: Any, at: Location) -> Scalar | None:
+def uniform_element(type: Any, at: Location) -> ScalarType | None:
     """The scalar that every leaf of a type is, if it is one and they lie without gaps."""
     parts = leaves(type, at)
-    if not parts or any(each.type is not parts[0].type for each in parts):
+    if not parts or any(item.type is not parts[0].type for item in parts):
         return None
     return parts[0].type if len(parts) * parts[0].type.size == size(type) else None

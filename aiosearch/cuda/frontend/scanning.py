@@ -47,14 +47,14 @@ def root(cursor: Any) -> Any | None:
 
 def assigned(cursors: Iterable[Any]) -> set[int]:
     """The variables that may be assigned somewhere inside, by the hashes of their declarations."""
-    found: set[int] = set()
+    collected: set[int] = set()
     for cursor in cursors:
         for node in cursor.walk_preorder():
             for target in _targets(node):
                 variable = root(target)
                 if variable is not None:
-                    found.add(variable.hash)
-    return found
+                    collected.add(variable.hash)
+    return collected
 
 
 def _targets(node: Any) -> list[Any]:
@@ -97,13 +97,13 @@ def _written_arguments(call: Any) -> list[Any]:
 
 def addressed(body: Any) -> set[int]:
     """The variables whose address is taken somewhere inside."""
-    found: set[int] = set()
+    collected: set[int] = set()
     for node in body.walk_preorder():
         if node.kind.name == "UNARY_OPERATOR" and clang.unary(node) == "&":
             variable = root(clang.children(node)[0])
             if variable is not None:
-                found.add(variable.hash)
-    return found
+                collected.add(variable.hash)
+    return collected
 
 
 def jumps(cursor: Any, *, in_loop: bool = False, in_switch: bool = False) -> set[str]:
@@ -120,10 +120,10 @@ def jumps(cursor: Any, *, in_loop: bool = False, in_switch: bool = False) -> set
             return set()
     loop = in_loop or kind in _LOOPS
     switch = (in_switch and kind not in _LOOPS) or kind == "SWITCH_STMT"
-    found: set[str] = set()
+    collected: set[str] = set()
     for child in cursor.get_children():
-        found |= jumps(child, in_loop=loop, in_switch=switch)
-    return found
+        collected |= jumps(child, in_loop=loop, in_switch=switch)
+    return collected
 
 
 class Barriers:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SourceError
-from ..ir.operations import Function
+from ..ir.operations import ParallelFunction
 from . import clang
 from .translating import Translator
 
 
-class Source:
+class CudaSource:
     """The text of a file. Functions are translated when they are asked for, each once."""
 
     def __init__(
@@ -27,34 +27,34 @@ class Source:
         self.text = text
         self.name = name
         self._defines = tuple(defines)
-        self._include = tuple(str(each) for each in include)
-        self._functions: dict[str, Function] = {}
+        self._include = tuple(str(item) for item in include)
+        self._functions: dict[str, ParallelFunction] = {}
         self._unit = clang.parse(text, name, self._defines, self._include)
         self._errors = clang.errors(self._unit)
-        found: dict[str, Any] = {}
+        collected: dict[str, Any] = {}
         for cursor in clang.functions(self._unit):
             if cursor.location.file is None or "aiosearch_runtime" in cursor.location.file.name:
                 continue
-            found.setdefault(cursor.spelling, cursor)
-        self._cursors = found
+            collected.setdefault(cursor.spelling, cursor)
+        self._cursors = collected
 
     @property
     def kernels(self) -> tuple[str, ...]:
         """The names of the kernels, templates included, in the order of the text."""
-        return tuple(name for name, each in self._cursors.items() if clang.is_kernel(each))
+        return tuple(name for name, item in self._cursors.items() if clang.is_kernel(item))
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """The names of the functions that run on the host and are no templates."""
         return tuple(
             name
-            for name, each in self._cursors.items()
-            if not clang.is_kernel(each)
-            and not clang.is_device(each)
-            and each.kind.name == "FUNCTION_DECL"
+            for name, item in self._cursors.items()
+            if not clang.is_kernel(item)
+            and not clang.is_device(item)
+            and item.kind.name == "FUNCTION_DECL"
         )
 
-    def function(self, name: str) -> Function:
+    def function(self, name: str) -> ParallelFunction:
         """The IR of a kernel or host function; `scale<float, 64>` instantiates a template."""
         if name not in self._functions:
             cursor = self._cursor(name)

@@ -23,28 +23,26 @@ from ..ir.operations import (
     Atomic,
     Barrier,
     Call,
-    Constant,
+    ConstantOperand,
     For,
-    Function,
     If,
     Load,
     Location,
+    MemorySpace,
     Operand,
+    ParallelFunction,
     Parameter,
-    Space,
     Store,
     Symbol,
     Value,
     While,
 )
-from ..ir.types import Scalar
-from . import clang, intrinsics, layout, scanning
-from .expressions import Expressions
+from ..ir.types import ScalarType
+from . import clang, declarations, intrinsics, layout, loops, scanning
+from .counting import Counting
 from .places import Held, Leaves, Place, Stored
 
-_FALSE, _TRUE = Constant(False, Scalar.BOOL), Constant(True, Scalar.BOOL)
-_FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_UPWARDS, _DOWNWARDS = ("<", "<="), (">", ">=")
+_FALSE, _TRUE = ConstantOperand(False, ScalarType.BOOL), ConstantOperand(True, ScalarType.BOOL)
 
 
 @dataclass(slots=True)
@@ -64,7 +62,7 @@ class _Loop:
     continued: int
 
 
-class Translator(Expressions):
+class Translator(Counting):
     """Translates one function, and all that it calls, into one body."""
 
     def __init__(self, *, is_kernel: bool = True, errors: Sequence[Any] = ()) -> None:
@@ -84,7 +82,7 @@ class Translator(Expressions):
 
     # --- functions
 
-    def function(self, cursor: Any) -> Function:
+    def function(self, cursor: Any) -> ParallelFunction:
         """Translates a kernel or host function from its declaration."""
         clang.require_right(cursor, self._errors)
         body = clang.body(cursor)
@@ -99,7 +97,7 @@ class Translator(Expressions):
             raise UnsupportedConstruct("a kernel that returns a value", at)
         place = None
         if layout.kind(result) != "VOID":
-            zeros = tuple(Constant(0, leaf.type) for leaf in layout.leaves(result, at))
+            zeros = tuple(ConstantOperand(0, leaf.type) for leaf in layout.leaves(result, at))
             place = self.held(result, zeros)
         self._frames.append(_Frame(cursor.spelling, self.new_key((_FALSE,)), place))
         self.statements(clang.children(body))
@@ -109,7 +107,9 @@ class Translator(Expressions):
 
         whole = substituted(block(lines, *yields), self._kept)
         symbols = tuple(self._symbols.values())
-        return Function(cursor.spelling, tuple(parameters), whole, symbols, self.is_kernel, at)
+        return ParallelFunction(
+            cursor.spelling, tuple(parameters), whole, symbols, self.is_kernel, at
+        )
 
     def _parameter(self, cursor: Any) -> list[Parameter]:
         """One parameter of the IR for each scalar of the argument."""
@@ -117,21 +117,23 @@ class Translator(Expressions):
         if layout.is_reference(cursor.type):
             raise UnsupportedConstruct(f"the reference {name} as an argument of a launch", at)
         parts = layout.leaves(cursor.type, at)
-        found = []
+        collected = []
         for place, leaf in enumerate(parts):
             value = self.builder.value(leaf.type, name)
             label = name if len(parts) == 1 else f"{name}.{place}"
-            found.append(Parameter(value, label))
-        if len(parts) == 1 and parts[0].type is Scalar.PTR:
+            collected.append(Parameter(value, label))
+        if len(parts) == 1 and parts[0].type is ScalarType.PTR:
             target = layout.pointee(cursor.type)
             void = layout.kind(target) in ("VOID", "FUNCTIONPROTO")
             element = None if void else layout.uniform_element(target, at)
             const = target.is_const_qualified()
-            found = [
-                Parameter(found[0].value, name, element, const, 1 if void else layout.size(target))
+            collected = [
+                Parameter(
+                    collected[0].value, name, element, const, 1 if void else layout.size(target)
+                )
             ]
-        self._declared(cursor, tuple(each.value for each in found))
-        return found
+        self._declared(cursor, tuple(item.value for item in collected))
+        return collected
 
     def _declared(self, cursor: Any, values: Leaves) -> None:
         """Begins a variable with values."""
@@ -146,7 +148,9 @@ class Translator(Expressions):
         at, type = clang.location(cursor), cursor.type
         self.builder.at = at
         element = layout.main_scalar(type, at)
-        pointer = self.builder.alloc(Space.PRIVATE, layout.size(type), element, cursor.spelling)
+        pointer = self.builder.alloc(
+            MemorySpace.PRIVATE, layout.size(type), element, cursor.spelling
+        )
         return Stored(Address(pointer), type)
 
     def call(self, cursor: Any) -> Leaves:
@@ -168,10 +172,10 @@ class Translator(Expressions):
             raise UnsupportedConstruct("a call through a pointer", self.builder.at)
         if function.kind.name == "CONSTRUCTOR":
             return self._constructed(cursor, function), None
-        launch = _configuration(cursor)
+        launch = declarations.configuration(cursor)
         if launch is not None:
             return self._launched(cursor, launch), None
-        if _copies(function):
+        if declarations.copies(function):
             place, (source, *_) = self._object(cursor, function)
             assert place is not None
             self.write(place, self.value(source))
@@ -179,12 +183,12 @@ class Translator(Expressions):
         name = function.spelling
         definition = function if clang.body(function) is not None else function.get_definition()
         if definition is None or clang.body(definition) is None:
-            known = intrinsics.translated(self, cursor, name)
-            if known is None:
-                known = self._hosted(cursor, name)
-            if known is None:
+            existing = intrinsics.translated(self, cursor, name)
+            if existing is None:
+                existing = self._hosted(cursor, name)
+            if existing is None:
                 raise UnsupportedConstruct(f"a call of {name}, which has no body here", at)
-            return known, None
+            return existing, None
         return self._inlined(cursor, definition)
 
     def _hosted(self, cursor: Any, name: str) -> Leaves | None:
@@ -194,7 +198,7 @@ class Translator(Expressions):
         arguments = list(cursor.get_arguments())
         values: list[Operand] = []
         for argument in arguments:
-            if name.endswith("Symbol") and _is_symbol(argument):
+            if name.endswith("Symbol") and declarations.is_symbol(argument):
                 values.append(self.pointer(self.place(argument)))
             elif clang.children(argument) or argument.location.line:
                 values += self.value(argument)
@@ -208,14 +212,14 @@ class Translator(Expressions):
         shape: list[Operand] = []
         arguments = list(launch.get_arguments())
         for argument in arguments[:2]:
-            shape += [self.builder.cast(each, Scalar.U32) for each in self.value(argument)]
-        shared: Operand = Constant(0, Scalar.U64)
+            shape += [self.builder.cast(item, ScalarType.U32) for item in self.value(argument)]
+        shared: Operand = ConstantOperand(0, ScalarType.U64)
         if len(arguments) > 2 and arguments[2].location.line and clang.children(arguments[2]):
-            shared = self.builder.cast(self.scalar(arguments[2]), Scalar.U64)
+            shared = self.builder.cast(self.scalar(arguments[2]), ScalarType.U64)
         values: list[Operand] = []
         for argument in clang.children(cursor)[2:]:
             values += self.value(argument)
-        name = signature(cursor.referenced)
+        name = declarations.signature(cursor.referenced)
         self.builder.write(
             Call("launch", (*shape, shared, *values), name, None, clang.location(cursor))
         )
@@ -228,11 +232,11 @@ class Translator(Expressions):
         if function.is_copy_constructor() or function.is_move_constructor():
             return self.value(arguments[0])
         if layout.canonical(cursor.type).spelling == "dim3":
-            given = [each for each in arguments if each.location.line and clang.children(each)]
-            values = [leaf for each in given for leaf in self.value(each)]
-            values = [self.builder.cast(each, Scalar.U32) for each in values]
-            return (*values, *[Constant(1, Scalar.U32)] * (3 - len(values)))
-        zeros = tuple(Constant(0, leaf.type) for leaf in parts)
+            supplied = [item for item in arguments if item.location.line and clang.children(item)]
+            values = [leaf for item in supplied for leaf in self.value(item)]
+            values = [self.builder.cast(item, ScalarType.U32) for item in values]
+            return (*values, *[ConstantOperand(1, ScalarType.U32)] * (3 - len(values)))
+        zeros = tuple(ConstantOperand(0, leaf.type) for leaf in parts)
         definition = function.get_definition() or function
         if clang.body(definition) is None or (
             function.is_default_constructor() and (not clang.children(clang.body(definition)))
@@ -262,13 +266,13 @@ class Translator(Expressions):
         clang.require_right(function, self._errors)
         body = clang.body(function)
         self._addressed |= scanning.addressed(body)
-        this, arguments = self._object(cursor, function)
+        receiver, arguments = self._object(cursor, function)
         result = None
         type = function.result_type
         if layout.kind(type) != "VOID" and not layout.is_reference(type):
-            zeros = tuple(Constant(0, leaf.type) for leaf in layout.leaves(type, at))
+            zeros = tuple(ConstantOperand(0, leaf.type) for leaf in layout.leaves(type, at))
             result = self.held(type, zeros)
-        with _Inlining(self, function, result, this) as frame:
+        with _Inlining(self, function, result, receiver) as frame:
             self._arguments(function, arguments)
             self.statements(clang.children(body))
         self.builder.at = at
@@ -325,22 +329,26 @@ class Translator(Expressions):
         if declaration.hash not in self._symbols:
             type = declaration.type
             element = layout.main_scalar(type, at)
-            value = self.builder.value(Scalar.PTR, declaration.spelling)
+            value = self.builder.value(ScalarType.PTR, declaration.spelling)
             self._symbols[declaration.hash] = Symbol(
-                value, declaration.spelling, layout.size(type), element, _table(declaration)
+                value,
+                declaration.spelling,
+                layout.size(type),
+                element,
+                declarations.table(declaration),
             )
         return Stored(Address(self._symbols[declaration.hash].value), declaration.type)
 
     def _constant(self, declaration: Any) -> Leaves | None:
         """The value of a constant that the compiler knows."""
         type = layout.scalar(declaration.type)
-        if type is None or type is Scalar.PTR or not declaration.type.is_const_qualified():
+        if type is None or type is ScalarType.PTR or not declaration.type.is_const_qualified():
             return None
-        initial = _initializer(declaration)
+        initial = declarations.initializer(declaration)
         value = None if initial is None else clang.evaluated(initial)
         if value is None or isinstance(value, bytes):
             return None
-        return (Constant(float(value) if type.is_float else int(value), type),)
+        return (ConstantOperand(float(value) if type.is_float else int(value), type),)
 
     def _shared_variable(self, cursor: Any) -> None:
         if cursor.hash not in self._shared:
@@ -349,50 +357,52 @@ class Translator(Expressions):
             element = layout.main_scalar(type, at)
             if layout.kind(type) == "INCOMPLETEARRAY":
                 if self._dynamic is None:
-                    self._dynamic = self.builder.alloc(Space.SHARED, None, element, cursor.spelling)
+                    self._dynamic = self.builder.alloc(
+                        MemorySpace.SHARED, None, element, cursor.spelling
+                    )
                 pointer = self._dynamic
             else:
                 size = layout.size(type)
-                pointer = self.builder.alloc(Space.SHARED, size, element, cursor.spelling)
+                pointer = self.builder.alloc(MemorySpace.SHARED, size, element, cursor.spelling)
             self._shared[cursor.hash] = Stored(Address(pointer), type)
         self.places[cursor.hash] = self._shared[cursor.hash]
 
     def block_vote(self, name: str, value: Operand) -> Leaves:
         """Counts the threads of a block that hold a value other than zero, between barriers."""
         builder, at = self.builder, self.builder.at
-        count = Address(builder.alloc(Space.SHARED, 4, Scalar.I32, "count"))
-        zero = Constant(0, Scalar.I32)
+        count = Address(builder.alloc(MemorySpace.SHARED, 4, ScalarType.I32, "count"))
+        zero = ConstantOperand(0, ScalarType.I32)
         builder.write(Barrier(at=at))
-        first = builder.compare("eq", self._linear_thread(), Constant(0, Scalar.U32))
-        builder.write(If(first, block([Store(count, zero, Scalar.I32, at)]), block([]), (), at))
+        first = builder.compare("eq", self._linear_thread(), ConstantOperand(0, ScalarType.U32))
+        builder.write(If(first, block([Store(count, zero, ScalarType.I32, at)]), block([]), (), at))
         builder.write(Barrier(at=at))
-        held = builder.cast(builder.cast(value, Scalar.BOOL), Scalar.I32)
-        builder.write(Atomic(builder.value(Scalar.I32), "add", count, held, None, at))
+        held = builder.cast(builder.cast(value, ScalarType.BOOL), ScalarType.I32)
+        builder.write(Atomic(builder.value(ScalarType.I32), "add", count, held, None, at))
         builder.write(Barrier(at=at))
-        total = builder.value(Scalar.I32)
+        total = builder.value(ScalarType.I32)
         builder.write(Load(total, count, at))
         if name == "count":
             return (total,)
-        wanted: Operand = zero
+        required: Operand = zero
         if name == "and":
-            wanted = builder.cast(self._block_size(), Scalar.I32)
-        found = builder.compare("eq" if name == "and" else "ne", total, wanted)
-        return (builder.cast(found, Scalar.I32),)
+            required = builder.cast(self._block_size(), ScalarType.I32)
+        collected = builder.compare("eq" if name == "and" else "ne", total, required)
+        return (builder.cast(collected, ScalarType.I32),)
 
     def _linear_thread(self) -> Operand:
         builder = self.builder
         x, y, z = (builder.index(f"thread.{axis}") for axis in "xyz")
         wide, high = builder.index("block.dim.x"), builder.index("block.dim.y")
-        above = builder.compute("mul", Scalar.U32, z, high)
-        rows = builder.compute("add", Scalar.U32, y, above)
-        before = builder.compute("mul", Scalar.U32, rows, wide)
-        return builder.compute("add", Scalar.U32, x, before)
+        above = builder.compute("mul", ScalarType.U32, z, high)
+        rows = builder.compute("add", ScalarType.U32, y, above)
+        before = builder.compute("mul", ScalarType.U32, rows, wide)
+        return builder.compute("add", ScalarType.U32, x, before)
 
     def _block_size(self) -> Operand:
         builder = self.builder
         x, y, z = (builder.index(f"block.dim.{axis}") for axis in "xyz")
-        flat = builder.compute("mul", Scalar.U32, x, y)
-        return builder.compute("mul", Scalar.U32, flat, z)
+        flat = builder.compute("mul", ScalarType.U32, x, y)
+        return builder.compute("mul", ScalarType.U32, flat, z)
 
     # --- statements
 
@@ -414,6 +424,7 @@ class Translator(Expressions):
         """Statements for threads that have not jumped: inside, their flags are known to be down."""
 
         def translate() -> None:
+            # A branch on a flag that is down inside of it would only be folded away again later.
             flags = {key: self.environment[key] for key in self._flags()}
             self.environment |= dict.fromkeys(flags, (_FALSE,))
             self.statements(cursors)
@@ -433,7 +444,7 @@ class Translator(Expressions):
         stopped: Operand = _FALSE
         for key in self._flags():
             (flag,) = self.environment[key]
-            stopped = self.builder.compute("or", Scalar.BOOL, stopped, flag)
+            stopped = self.builder.compute("or", ScalarType.BOOL, stopped, flag)
         return stopped
 
     def statement(self, cursor: Any) -> None:
@@ -476,7 +487,7 @@ class Translator(Expressions):
             return
         if cursor.storage_class.name == "STATIC":
             return
-        initial = _initializer(cursor)
+        initial = declarations.initializer(cursor)
         if layout.is_reference(cursor.type):
             if initial is None:
                 raise UnsupportedConstruct(f"the reference {cursor.spelling}", at)
@@ -484,14 +495,14 @@ class Translator(Expressions):
             return
         if cursor.hash not in self._addressed and not layout.holds_array(cursor.type):
             parts = layout.leaves(cursor.type, at)
-            values: Leaves = tuple(Constant(0, leaf.type) for leaf in parts)
+            values: Leaves = tuple(ConstantOperand(0, leaf.type) for leaf in parts)
             if initial is not None:
                 values = self.converted(initial, cursor.type)
             self.places[cursor.hash] = self.held(cursor.type, values)
             return
         place = self._in_memory(cursor)
         self.places[cursor.hash] = place
-        if initial is not None and not _is_default(initial):
+        if initial is not None and not declarations.is_default(initial):
             self.write(place, self.converted(initial, cursor.type))
 
     def if_statement(self, cursor: Any) -> None:
@@ -500,7 +511,7 @@ class Translator(Expressions):
             raise UnsupportedConstruct("a declaration in a condition", self.builder.at)
         condition = self.condition(inner[0])
         self.builder.at = clang.location(cursor)
-        arms = [self._arm(each) for each in inner[1:]]
+        arms = [self._arm(item) for item in inner[1:]]
         self.branch(condition, arms[0], arms[1] if len(arms) > 1 else _nothing)
 
     def _arm(self, cursor: Any) -> Callable[[], None]:
@@ -523,7 +534,7 @@ class Translator(Expressions):
         self.environment[self._loops[-1].continued] = (_TRUE,)
 
     def for_statement(self, cursor: Any) -> None:
-        initial, condition, increment, body = _for_parts(cursor)
+        initial, condition, increment, body = loops.for_parts(cursor)
         at = clang.location(cursor)
         if initial is not None:
             self.statement(initial)
@@ -542,7 +553,7 @@ class Translator(Expressions):
         self, condition: Any, body: Any, increment: Any, at: Location, *, tests_first: bool = True
     ) -> None:
         """A loop of any kind; whether to go on is a carried value, computed at the end."""
-        parts = [each for each in (condition, body, increment) if each is not None]
+        parts = [item for item in (condition, body, increment) if item is not None]
         keys = self._assigned_keys(parts)
         first: Operand = _TRUE
         if tests_first and condition is not None:
@@ -552,8 +563,10 @@ class Translator(Expressions):
         returned = self._frames[-1].returned
         if self.environment[returned] != (_FALSE,):
             first = self.builder.compute(
-                "and", Scalar.BOOL, first, self.builder.negated(self.environment[returned][0])
+                "and", ScalarType.BOOL, first, self.builder.negated(self.environment[returned][0])
             )
+        # The condition is a variable like the others, so that what its side effects assign is
+        # carried, too.
         going = self.new_key((first,))
         before = dict(self.environment)
         carried = self._carry([going, *keys])
@@ -569,7 +582,8 @@ class Translator(Expressions):
         self.environment[loop.continued] = (_FALSE,)
         stopped: Operand = _FALSE
         for key in (loop.broke, self._frames[-1].returned):
-            stopped = self.builder.compute("or", Scalar.BOOL, stopped, self.environment[key][0])
+            stopped = self.builder.compute("or", ScalarType.BOOL, stopped, self.environment[key][0])
+        # A thread that jumped out must not evaluate the condition, which may read memory.
         self.environment[going] = (_FALSE,)
 
         def proceed() -> None:
@@ -588,7 +602,7 @@ class Translator(Expressions):
         self, initial: Any, condition: Any, increment: Any, body: Any, at: Location
     ) -> bool:
         """Tries a loop as one that counts; says whether it is."""
-        counting = self._counting(initial, condition, increment, body)
+        counting = self.counting(initial, condition, increment, body)
         if counting is None:
             return False
         variable, low, high, step = counting
@@ -611,75 +625,6 @@ class Translator(Expressions):
         self._finish(keys, carried, before, lines, at, (counter, low, high, step))
         return True
 
-    def _counting(
-        self, initial: Any, condition: Any, increment: Any, body: Any
-    ) -> tuple[Any, Operand, Operand, int] | None:
-        """The variable, bounds and step of a loop whose count is known when it begins."""
-        if initial is None or condition is None or increment is None:
-            return None
-        if scanning.jumps(body, in_loop=False) & {"break", "return"}:
-            return None
-        declared = clang.children(initial) if initial.kind.name == "DECL_STMT" else []
-        if len(declared) != 1 or not isinstance(self.places.get(declared[0].hash), Held):
-            return None
-        variable = declared[0]
-        type = layout.scalar(variable.type)
-        assigned = scanning.assigned([body, condition])
-        if type is None or not type.is_integer or variable.hash in assigned:
-            return None
-        test = scanning.stripped(condition)
-        step = self._step(increment, variable)
-        if test.kind.name != "BINARY_OPERATOR" or not step:
-            return None
-        operator, (left, right) = clang.binary(test), clang.children(test)
-        if not _names(left, variable):
-            left, right, operator = right, left, _FLIPPED.get(operator, "")
-        allowed = _UPWARDS if step > 0 else _DOWNWARDS
-        if operator not in allowed or not _names(left, variable) or not _is_fixed(right, assigned):
-            return None
-        if variable.hash in {each.referenced.hash for each in _references(right)}:
-            return None
-        return self._bounds(variable, left, right, operator, step)
-
-    def _bounds(
-        self, variable: Any, left: Any, right: Any, operator: str, step: int
-    ) -> tuple[Any, Operand, Operand, int] | None:
-        compared, type = layout.scalar(left.type), layout.scalar(variable.type)
-        (low,) = self.read(self.places[variable.hash])
-        if compared is None or not compared.is_integer:
-            return None
-        if compared is not type:
-            # As a larger or unsigned type, it counts the same if it never was below zero.
-            if step < 0 or not isinstance(low, Constant) or low.value < 0:
-                return None
-            low = self.builder.cast(low, compared)
-        if step < 0 and not compared.is_signed:
-            return None
-        high = self.builder.cast(self.scalar(right), compared)
-        if operator in ("<=", ">="):
-            one = Constant(1 if step > 0 else -1, compared)
-            high = self.builder.compute("add", compared, high, one)
-        return variable, low, high, step
-
-    def _step(self, increment: Any, variable: Any) -> int:
-        """By how much a loop's third part moves the variable; 0 if that is not known."""
-        node = scanning.stripped(increment)
-        inner = clang.children(node)
-        if not inner or not _names(inner[0], variable):
-            return 0
-        if node.kind.name == "UNARY_OPERATOR":
-            return {"++": 1, "--": -1}.get(clang.unary(node).removeprefix("post"), 0)
-        if node.kind.name == "COMPOUND_ASSIGNMENT_OPERATOR":
-            sign = {"+=": 1, "-=": -1}.get(clang.binary(node), 0)
-            return sign * _whole(inner[1])
-        if node.kind.name == "BINARY_OPERATOR" and clang.binary(node) == "=":
-            total = scanning.stripped(inner[1])
-            if total.kind.name == "BINARY_OPERATOR" and clang.binary(total) in ("+", "-"):
-                one, other = clang.children(total)
-                if _names(one, variable):
-                    return _whole(other) * (1 if clang.binary(total) == "+" else -1)
-        return 0
-
     def _assigned_keys(self, parts: Sequence[Any]) -> list[int]:
         """The variables of the environment that a loop may assign, and its function's flag."""
         keys: set[int] = set()
@@ -687,7 +632,7 @@ class Translator(Expressions):
             place = self.places.get(number)
             if isinstance(place, Held) and place.key in self.environment:
                 keys.add(place.key)
-        if any("return" in scanning.jumps(each) for each in parts):
+        if any("return" in scanning.jumps(item) for item in parts):
             frame = self._frames[-1]
             keys.add(frame.returned)
             if frame.result is not None:
@@ -698,7 +643,7 @@ class Translator(Expressions):
         """Gives the variables of a loop new values, which stand for those of any iteration."""
         carried = []
         for key in keys:
-            values = tuple(self.builder.value(each.type) for each in self.environment[key])
+            values = tuple(self.builder.value(item.type) for item in self.environment[key])
             self.environment[key] = values
             carried.append(values)
         return carried
@@ -750,12 +695,12 @@ class Translator(Expressions):
         """Cases in order; one is entered where it matches or the one before ran into it."""
         selector, body = clang.children(cursor)
         value = self.scalar(selector)
-        groups = _cases(body)
+        groups = loops.cases(body)
         matches = [self._match(value, labels) for labels, _ in groups]
         any_match: Operand = _FALSE
         for match, (labels, _) in zip(matches, groups, strict=True):
             if None not in labels:
-                any_match = self.builder.compute("or", Scalar.BOOL, any_match, match)
+                any_match = self.builder.compute("or", ScalarType.BOOL, any_match, match)
         outer = self._loops[-1] if self._loops else None
         continued = outer.continued if outer else self.new_key((_FALSE,))
         loop = _Loop(self.new_key((_FALSE,)), continued)
@@ -764,11 +709,11 @@ class Translator(Expressions):
         for (labels, statements), match in zip(groups, matches, strict=True):
             if None in labels:
                 match = self.builder.compute(
-                    "or", Scalar.BOOL, match, self.builder.negated(any_match)
+                    "or", ScalarType.BOOL, match, self.builder.negated(any_match)
                 )
-            entered = self.builder.compute("or", Scalar.BOOL, entered, match)
+            entered = self.builder.compute("or", ScalarType.BOOL, entered, match)
             test = self.builder.compute(
-                "and", Scalar.BOOL, entered, self.builder.negated(self._stopped())
+                "and", ScalarType.BOOL, entered, self.builder.negated(self._stopped())
             )
             self.branch(test, self._sequence(statements), _nothing)
         self._loops.pop()
@@ -781,8 +726,8 @@ class Translator(Expressions):
         match: Operand = _FALSE
         for label in labels:
             if label is not None:
-                equal = self.builder.compare("eq", value, Constant(label, value.type))
-                match = self.builder.compute("or", Scalar.BOOL, match, equal)
+                equal = self.builder.compare("eq", value, ConstantOperand(label, value.type))
+                match = self.builder.compute("or", ScalarType.BOOL, match, equal)
         return match
 
 
@@ -793,13 +738,13 @@ class _Inlining:
     translator: Translator
     function: Any
     result: Held | None
-    this: Place | None
+    receiver: Place | None
     _outer: tuple[Any, ...] = field(default=())
 
     def __enter__(self) -> _Frame:
         translator = self.translator
         self._outer = (translator.this, translator._loops)
-        translator.this, translator._loops = self.this, []
+        translator.this, translator._loops = self.receiver, []
         returned = translator.new_key((_FALSE,))
         frame = _Frame(self.function.get_usr(), returned, self.result)
         translator._frames.append(frame)
@@ -811,206 +756,8 @@ class _Inlining:
         translator.this, translator._loops = self._outer
 
 
-def signature(function: Any) -> str:
-    """The name of a function with the arguments of its template: `scale<float, 64>`."""
-    name: str = function.spelling
-    count = function.get_num_template_arguments()
-    if count <= 0:
-        return name
-    listed = []
-    for place in range(count):
-        kind = function.get_template_argument_kind(place).name
-        if kind == "TYPE":
-            listed.append(function.get_template_argument_type(place).spelling)
-        else:
-            listed.append(str(function.get_template_argument_value(place)))
-    return f"{name}<{', '.join(listed)}>"
-
-
 def _nothing() -> None:
     return None
-
-
-def _copies(function: Any) -> bool:
-    """Whether it is an assignment that the compiler wrote, which copies member by member."""
-    if function.spelling != "operator=":
-        return False
-    parameters = clang.parameters(function)
-    return not parameters or not parameters[0].spelling
-
-
-def _configuration(call: Any) -> Any | None:
-    """The call that `<<<...>>>` stands for, if this is a launch."""
-    inner = clang.children(call)
-    marker = "__cudaPushCallConfiguration"
-    if len(inner) > 1 and inner[1].kind.name == "CALL_EXPR" and inner[1].spelling == marker:
-        return inner[1]
-    return None
-
-
-def _initializer(declaration: Any) -> Any | None:
-    """What a variable begins with. The sizes of an array are children of its declaration, too."""
-    inner = [child for child in clang.children(declaration) if child.kind.is_expression()]
-    if not inner:
-        return None
-    if layout.is_array(declaration.type):
-        last = inner[-1]
-        return last if last.kind.name in ("INIT_LIST_EXPR", "STRING_LITERAL", "CALL_EXPR") else None
-    return inner[-1]
-
-
-def _is_default(initial: Any) -> bool:
-    """Whether it is the call of a constructor that leaves the memory as it is."""
-    return (
-        initial.kind.name == "CALL_EXPR"
-        and not list(initial.get_arguments())
-        and (initial.referenced is None or clang.body(initial.referenced) is None)
-    )
-
-
-def _table(declaration: Any) -> tuple[int | float, ...] | None:
-    """The numbers that a table begins with."""
-    initial = _initializer(declaration)
-    if initial is None or initial.kind.name == "CALL_EXPR":
-        return None
-    found: list[int | float] = []
-
-    def collect(cursor: Any) -> None:
-        if cursor.kind.name == "INIT_LIST_EXPR":
-            for child in clang.children(cursor):
-                collect(child)
-            return
-        value = clang.evaluated(cursor)
-        if value is None or isinstance(value, bytes):
-            raise UnsupportedConstruct(
-                f"what {declaration.spelling} begins with", clang.location(cursor)
-            )
-        found.append(value)
-
-    collect(initial)
-    return tuple(found)
-
-
-def _is_symbol(argument: Any) -> bool:
-    node = scanning.stripped(argument)
-    if node.kind.name != "DECL_REF_EXPR" or node.referenced is None:
-        return False
-    return clang.attribute(node.referenced, "CUDACONSTANT_ATTR") or clang.attribute(
-        node.referenced, "CUDADEVICE_ATTR"
-    )
-
-
-def _for_parts(cursor: Any) -> tuple[Any, Any, Any, Any]:
-    """Initialization, condition, increment and body of a `for`, absent ones None.
-
-    libclang lists only those that there are, so the semicolons of the text tell which.
-    """
-    inner = clang.children(cursor)
-    body, rest = inner[-1], inner[:-1]
-    if len(rest) == 3:
-        return rest[0], rest[1], rest[2], body
-    first, second = _semicolons(cursor)
-    parts: list[Any] = [None, None, None]
-    for each in rest:
-        start = each.extent.start.offset
-        parts[0 if start < first else 1 if start < second else 2] = each
-    return parts[0], parts[1], parts[2], body
-
-
-def _semicolons(cursor: Any) -> tuple[int, int]:
-    """Where the two semicolons of a `for` stand in its file."""
-    depth, found = 0, []
-    for token in cursor.get_tokens():
-        if token.spelling == "(":
-            depth += 1
-        elif token.spelling == ")":
-            depth -= 1
-        elif token.spelling == ";" and depth == 1:
-            found.append(token.extent.start.offset)
-            if len(found) == 2:
-                return found[0], found[1]
-    raise UnsupportedConstruct("a `for` that a macro writes", clang.location(cursor))
-
-
-def _references(cursor: Any) -> list[Any]:
-    return [
-        node
-        for node in cursor.walk_preorder()
-        if node.kind.name == "DECL_REF_EXPR" and node.referenced is not None
-    ]
-
-
-def _names(cursor: Any, variable: Any) -> bool:
-    """Whether an expression is just this variable."""
-    node = scanning.stripped(cursor)
-    return (
-        node.kind.name == "DECL_REF_EXPR"
-        and node.referenced is not None
-        and node.referenced.hash == variable.hash
-    )
-
-
-_FIXED = frozenset(
-    [
-        "INTEGER_LITERAL",
-        "DECL_REF_EXPR",
-        "UNEXPOSED_EXPR",
-        "PAREN_EXPR",
-        "BINARY_OPERATOR",
-        "CSTYLE_CAST_EXPR",
-        "CXX_UNARY_EXPR",
-        "MEMBER_REF_EXPR",
-        "CXX_STATIC_CAST_EXPR",
-        "TYPE_REF",
-    ]
-)
-
-
-def _is_fixed(cursor: Any, assigned: set[int]) -> bool:
-    """Whether an expression is the same in each turn of a loop with these assignments."""
-    for node in cursor.walk_preorder():
-        if node.kind.name not in _FIXED:
-            return False
-        if node.kind.name == "MEMBER_REF_EXPR":
-            base = scanning.root(node)
-            if base is None or base.hash in assigned:
-                return False
-        if node.kind.name == "DECL_REF_EXPR":
-            declaration = node.referenced
-            if declaration is None:
-                continue
-            if declaration.hash in assigned:
-                return False
-            if declaration.kind.name == "VAR_DECL" and layout.scalar(node.type) is not None:
-                parent = declaration.semantic_parent
-                function = parent is not None and parent.kind.name in (
-                    "FUNCTION_DECL", "CXX_METHOD", "FUNCTION_TEMPLATE",
-                )  # fmt: skip
-                shared = clang.attribute(declaration, "CUDASHARED_ATTR")
-                if shared or not (function or declaration.type.is_const_qualified()):
-                    return False
-    return True
-
-
-def _whole(cursor: Any) -> int:
-    value = clang.evaluated(cursor)
-    return value if isinstance(value, int) else 0
-
-
-def _cases(body: Any) -> list[tuple[list[int | None], list[Any]]]:
-    """The labels of a `switch` (None for the default) and what stands behind them."""
-    groups: list[tuple[list[int | None], list[Any]]] = []
-    for child in clang.children(body):
-        labels: list[int | None] = []
-        while child.kind.name in ("CASE_STMT", "DEFAULT_STMT"):
-            inner = clang.children(child)
-            labels.append(_whole(inner[0]) if child.kind.name == "CASE_STMT" else None)
-            child = inner[-1]
-        if labels:
-            groups.append((labels, []))
-        if groups:
-            groups[-1][1].append(child)
-    return groups
 
 
 _SILENT = frozenset({"TYPEDEF_DECL", "TYPE_ALIAS_DECL", "STRUCT_DECL", "USING_DECLARATION"}) | {

@@ -8,33 +8,33 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..ir.operations import Constant
-from ..ir.types import Scalar
+from ..ir.operations import ConstantOperand
+from ..ir.types import ScalarType
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-NUMPY: dict[Scalar, np.dtype[Any]] = {
-    Scalar.BOOL: np.dtype(np.bool_),
-    Scalar.I8: np.dtype(np.int8),
-    Scalar.U8: np.dtype(np.uint8),
-    Scalar.I16: np.dtype(np.int16),
-    Scalar.U16: np.dtype(np.uint16),
-    Scalar.I32: np.dtype(np.int32),
-    Scalar.U32: np.dtype(np.uint32),
-    Scalar.I64: np.dtype(np.int64),
-    Scalar.U64: np.dtype(np.uint64),
-    Scalar.F16: np.dtype(np.float16),
-    Scalar.F32: np.dtype(np.float32),
-    Scalar.F64: np.dtype(np.float64),
-    Scalar.PTR: np.dtype(np.int64),
+NUMPY: dict[ScalarType, np.dtype[Any]] = {
+    ScalarType.BOOL: np.dtype(np.bool_),
+    ScalarType.I8: np.dtype(np.int8),
+    ScalarType.U8: np.dtype(np.uint8),
+    ScalarType.I16: np.dtype(np.int16),
+    ScalarType.U16: np.dtype(np.uint16),
+    ScalarType.I32: np.dtype(np.int32),
+    ScalarType.U32: np.dtype(np.uint32),
+    ScalarType.I64: np.dtype(np.int64),
+    ScalarType.U64: np.dtype(np.uint64),
+    ScalarType.F16: np.dtype(np.float16),
+    ScalarType.F32: np.dtype(np.float32),
+    ScalarType.F64: np.dtype(np.float64),
+    ScalarType.PTR: np.dtype(np.int64),
 }
 
 
-def array(constant: Constant) -> Array:
+def array(constant: ConstantOperand) -> Array:
     """The constant as a scalar of NumPy, wrapped into its type as C does."""
     dtype = NUMPY[constant.type]
     value = constant.value
-    if constant.type.is_integer or constant.type is Scalar.PTR:
+    if constant.type.is_integer or constant.type is ScalarType.PTR:
         bits = 8 * dtype.itemsize
         whole = int(value) & ((1 << bits) - 1)
         if dtype.kind == "i" and whole >> (bits - 1):
@@ -44,7 +44,7 @@ def array(constant: Constant) -> Array:
         return np.asarray(value, dtype)
 
 
-def apply(name: str, type: Scalar, operands: Sequence[Array]) -> Array:
+def apply(name: str, type: ScalarType, operands: Sequence[Array]) -> Array:
     """Computes an operation whose result has a type; raises KeyError for one that there is not."""
     with np.errstate(all="ignore"):
         if name == "cast":
@@ -55,7 +55,7 @@ def apply(name: str, type: Scalar, operands: Sequence[Array]) -> Array:
         return np.asarray(result).astype(NUMPY[type], copy=False)
 
 
-def cast(value: Array, type: Scalar) -> Array:
+def cast(value: Array, type: ScalarType) -> Array:
     """Floats become whole numbers towards zero, held within the type's range, as on a GPU."""
     dtype = NUMPY[type]
     if value.dtype.kind == "f" and dtype.kind in "iu":
@@ -68,61 +68,61 @@ def cast(value: Array, type: Scalar) -> Array:
     return value.astype(dtype, copy=False)
 
 
-def _divide(one: Array, other: Array) -> Array:
+def _divide(first: Array, second: Array) -> Array:
     """Whole numbers go towards zero; a zero below gives zero, which C leaves open."""
-    if one.dtype.kind == "f":
-        return np.asarray(one / other)
-    divisor = np.where(other == 0, 1, other).astype(other.dtype)
-    quotient = np.floor_divide(one, divisor)
-    if one.dtype.kind == "i":
-        inexact = (quotient * divisor != one) & ((one < 0) ^ (divisor < 0))
-        quotient = quotient + inexact.astype(one.dtype)
-    return np.where(other == 0, 0, quotient).astype(one.dtype)
+    if first.dtype.kind == "f":
+        return np.asarray(first / second)
+    divisor = np.where(second == 0, 1, second).astype(second.dtype)
+    quotient = np.floor_divide(first, divisor)
+    if first.dtype.kind == "i":
+        inexact = (quotient * divisor != first) & ((first < 0) ^ (divisor < 0))
+        quotient = quotient + inexact.astype(first.dtype)
+    return np.where(second == 0, 0, quotient).astype(first.dtype)
 
 
-def _remainder(one: Array, other: Array) -> Array:
-    if one.dtype.kind == "f":
-        return np.fmod(one, other)
-    return np.asarray(one - _divide(one, other) * other)
+def _remainder(first: Array, second: Array) -> Array:
+    if first.dtype.kind == "f":
+        return np.fmod(first, second)
+    return np.asarray(first - _divide(first, second) * second)
 
 
 def _shifted(shift: Callable[..., Any]) -> Callable[[Array, Array], Array]:
     """Counts are taken modulo the width, which keeps what C leaves open the same everywhere."""
 
-    def apply_shift(one: Array, other: Array) -> Array:
-        count = (other.astype(np.int64) & (8 * one.dtype.itemsize - 1)).astype(one.dtype)
-        return np.asarray(shift(one, count))
+    def apply_shift(first: Array, second: Array) -> Array:
+        count = (second.astype(np.int64) & (8 * first.dtype.itemsize - 1)).astype(first.dtype)
+        return np.asarray(shift(first, count))
 
     return apply_shift
 
 
-def _bits(one: Array) -> Array:
-    unsigned = np.dtype(f"u{one.dtype.itemsize}")
-    return one.astype(unsigned)
+def _bits(first: Array) -> Array:
+    unsigned = np.dtype(f"u{first.dtype.itemsize}")
+    return first.astype(unsigned)
 
 
-def _population(one: Array) -> Array:
-    return np.bitwise_count(_bits(one))
+def _population(first: Array) -> Array:
+    return np.bitwise_count(_bits(first))
 
 
-def _leading_zeros(one: Array) -> Array:
-    width = 8 * one.dtype.itemsize
-    rest, count = _bits(one).astype(np.uint64), np.full(np.shape(one), width, np.int64)
+def _leading_zeros(first: Array) -> Array:
+    width = 8 * first.dtype.itemsize
+    remaining, count = _bits(first).astype(np.uint64), np.full(np.shape(first), width, np.int64)
     for _ in range(width):
-        count = count - (rest > 0)
-        rest = rest >> np.uint64(1)
+        count = count - (remaining > 0)
+        remaining = remaining >> np.uint64(1)
     return np.asarray(count)
 
 
-def _lowest_set(one: Array) -> Array:
+def _lowest_set(first: Array) -> Array:
     """The position of the lowest bit that is set, counted from one; zero where there is none."""
-    bits = _bits(one)
+    bits = _bits(first)
     alone = bits & (~bits + bits.dtype.type(1))
-    return np.where(bits == 0, 0, 8 * one.dtype.itemsize - _leading_zeros(alone))
+    return np.where(bits == 0, 0, 8 * first.dtype.itemsize - _leading_zeros(alone))
 
 
-def _reversed_bits(one: Array) -> Array:
-    width, bits = 8 * one.dtype.itemsize, _bits(one)
+def _reversed_bits(first: Array) -> Array:
+    width, bits = 8 * first.dtype.itemsize, _bits(first)
     unit, result = bits.dtype.type(1), np.zeros_like(bits)
     for place in range(width):
         low = (bits >> bits.dtype.type(place)) & unit
@@ -130,22 +130,22 @@ def _reversed_bits(one: Array) -> Array:
     return result
 
 
-def _high_product(one: Array, other: Array) -> Array:
-    width = 8 * one.dtype.itemsize
+def _high_product(first: Array, second: Array) -> Array:
+    width = 8 * first.dtype.itemsize
     if width == 64:
-        wide = [int(a) * int(b) >> 64 for a, b in np.broadcast(one, other)]
-        return np.array(wide, dtype=object).reshape(np.broadcast(one, other).shape)
-    kind = np.int64 if one.dtype.kind == "i" else np.uint64
-    return np.asarray((one.astype(kind) * other.astype(kind)) >> kind(width))
+        wide = [int(a) * int(b) >> 64 for a, b in np.broadcast(first, second)]
+        return np.array(wide, dtype=object).reshape(np.broadcast(first, second).shape)
+    kind = np.int64 if first.dtype.kind == "i" else np.uint64
+    return np.asarray((first.astype(kind) * second.astype(kind)) >> kind(width))
 
 
-def _fma(one: Array, other: Array, plus: Array) -> Array:
+def _fma(first: Array, second: Array, plus: Array) -> Array:
     """Rounded once: exact through the next wider type, but for doubles, which round twice."""
-    if one.dtype == np.float64:
-        exact = np.longdouble(one) * np.longdouble(other) + np.longdouble(plus)
+    if first.dtype == np.float64:
+        exact = np.longdouble(first) * np.longdouble(second) + np.longdouble(plus)
         return np.asarray(exact).astype(np.float64)
-    wide = one.astype(np.float64) * other.astype(np.float64) + plus.astype(np.float64)
-    return np.asarray(wide).astype(one.dtype)
+    wide = first.astype(np.float64) * second.astype(np.float64) + plus.astype(np.float64)
+    return np.asarray(wide).astype(first.dtype)
 
 
 def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
@@ -171,19 +171,19 @@ def _wide(function: Callable[..., Any]) -> Callable[..., Array]:
     """Computed in 64 bits and rounded once, which gives the nearest float almost always."""
 
     def on_arrays(*values: Array) -> Array:
-        return np.asarray(function(*(each.astype(np.float64) for each in values))).astype(
+        return np.asarray(function(*(item.astype(np.float64) for item in values))).astype(
             values[0].dtype
         )
 
     return on_arrays
 
 
-def _minimum(one: Array, other: Array) -> Array:
-    return np.fmin(one, other) if one.dtype.kind == "f" else np.minimum(one, other)
+def _minimum(first: Array, second: Array) -> Array:
+    return np.fmin(first, second) if first.dtype.kind == "f" else np.minimum(first, second)
 
 
-def _maximum(one: Array, other: Array) -> Array:
-    return np.fmax(one, other) if one.dtype.kind == "f" else np.maximum(one, other)
+def _maximum(first: Array, second: Array) -> Array:
+    return np.fmax(first, second) if first.dtype.kind == "f" else np.maximum(first, second)
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {

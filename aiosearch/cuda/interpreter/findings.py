@@ -22,14 +22,14 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class KernelFault:
     """One fault at one line, however often it happened there."""
 
     kind: Kind
     kernel: str
     at: Location
     message: str
-    other: Location = NOWHERE
+    related: Location = NOWHERE
     """The other access of a race."""
     count: int = 1
 
@@ -38,29 +38,29 @@ class Finding:
         return f"{self.at}: {self.kind}: {self.message}{times}"
 
 
-class Findings:
+class KernelFaults:
     """Collects faults; those of one kind at one line, or between the same two lines, are one."""
 
     def __init__(self, kernel: str) -> None:
         self._kernel = kernel
-        self._found: dict[tuple[Kind, Location, Location], Finding] = {}
+        self._found: dict[tuple[Kind, Location, Location], KernelFault] = {}
 
     def add(
-        self, kind: Kind, at: Location, message: str, other: Location = NOWHERE, count: int = 1
+        self, kind: Kind, at: Location, message: str, second: Location = NOWHERE, count: int = 1
     ) -> None:
-        low, high = sorted((at, other), key=lambda each: (each.file, each.line))
+        low, high = sorted((at, second), key=lambda item: (item.file, item.line))
         key = (kind, low, high)
         before = self._found.get(key)
         if before is None:
-            self._found[key] = Finding(kind, self._kernel, at, message, other, count)
+            self._found[key] = KernelFault(kind, self._kernel, at, message, second, count)
         else:
             total = before.count + count
-            self._found[key] = Finding(
-                kind, self._kernel, before.at, before.message, before.other, total
+            self._found[key] = KernelFault(
+                kind, self._kernel, before.at, before.message, before.related, total
             )
 
-    def listed(self) -> tuple[Finding, ...]:
+    def listed(self) -> tuple[KernelFault, ...]:
         """All of them, by file and line."""
         return tuple(
-            sorted(self._found.values(), key=lambda each: (each.at.file, each.at.line, each.kind))
+            sorted(self._found.values(), key=lambda item: (item.at.file, item.at.line, item.kind))
         )

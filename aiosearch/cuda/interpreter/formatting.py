@@ -11,15 +11,15 @@ _FIELD = re.compile(r"%([-+ #0]*\d*(?:\.\d+)?)(?:hh|h|ll|l|z|j|t)?([diouxXeEfFgG
 
 def formatted(text: str, values: Sequence[Any]) -> str:
     """Fills in a format: `formatted("%d: %.2f", (3, 0.5))` is `"3: 0.50"`."""
-    rest = list(values)
+    remaining = list(values)
 
     def fill(match: re.Match[str]) -> str:
         flags, kind = match.groups()
         if kind == "%":
             return "%"
-        if not rest:
+        if not remaining:
             return match.group()
-        value = rest.pop(0)
+        value = remaining.pop(0)
         if kind in "diu":
             return f"%{flags}d" % int(value)
         if kind in "oxX":

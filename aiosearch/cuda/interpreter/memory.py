@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import Scalar
+from ..ir.types import ScalarType
 from .arithmetic import NUMPY, Array
 
 _SHIFT = 40
@@ -23,7 +23,7 @@ _GAP = 1 << 20
 
 
 @dataclass(slots=True)
-class Buffer:
+class MemoryBuffer:
     """Bytes, and who owns them."""
 
     number: int
@@ -59,16 +59,16 @@ class Buffer:
 
 
 @dataclass(slots=True)
-class Memory:
+class AddressSpace:
     """Buffers by number."""
 
-    buffers: dict[int, Buffer] = field(default_factory=dict)
+    buffers: dict[int, MemoryBuffer] = field(default_factory=dict)
     _last: int = 0
 
-    def adopt(self, name: str, array: Array) -> Buffer:
+    def adopt(self, name: str, array: Array) -> MemoryBuffer:
         """Makes a contiguous array a buffer; what is written to it is written to the array."""
         data = array.reshape(-1).view(np.uint8)
-        return self._enter(Buffer(0, name, data.size, data))
+        return self._enter(MemoryBuffer(0, name, data.size, data))
 
     def allocate(
         self,
@@ -79,22 +79,24 @@ class Memory:
         is_private: bool = False,
         is_shared: bool = False,
         initialized: bool = False,
-    ) -> Buffer:
+    ) -> MemoryBuffer:
         """Makes memory that nobody has written to, with something in it that is easily noticed."""
         data = np.full(size * segments, 0 if initialized else 0xCD, np.uint8)
         written = None if initialized else np.zeros(size * segments, np.bool_)
-        return self._enter(Buffer(0, name, size, data, segments, written, is_private, is_shared))
+        return self._enter(
+            MemoryBuffer(0, name, size, data, segments, written, is_private, is_shared)
+        )
 
-    def _enter(self, buffer: Buffer) -> Buffer:
+    def _enter(self, buffer: MemoryBuffer) -> MemoryBuffer:
         self._last += 1
         buffer.number = self._last
         self.buffers[buffer.number] = buffer
         return buffer
 
-    def release(self, buffer: Buffer) -> None:
+    def release(self, buffer: MemoryBuffer) -> None:
         self.buffers.pop(buffer.number, None)
 
-    def split(self, addresses: Array) -> list[tuple[Buffer | None, Array, Array]]:
+    def split(self, addresses: Array) -> list[tuple[MemoryBuffer | None, Array, Array]]:
         """Groups addresses by buffer: which, the places in the input, and the offsets there."""
         if addresses.size == 0:
             return []
@@ -104,30 +106,32 @@ class Memory:
         if bool(np.all(numbers == first)):
             everywhere = np.arange(addresses.size)
             return [(self.buffers.get(first), everywhere, offsets)]
-        groups: list[tuple[Buffer | None, Array, Array]] = []
+        groups: list[tuple[MemoryBuffer | None, Array, Array]] = []
         for number in np.unique(numbers):
             places = np.flatnonzero(numbers == number)
             groups.append((self.buffers.get(int(number)), places, offsets[places]))
         return groups
 
-    def at(self, address: int) -> tuple[Buffer, int]:
+    def at(self, address: int) -> tuple[MemoryBuffer, int]:
         """The buffer of one address, and the offset in it; raises KeyError where there is none."""
         return self.buffers[address >> _SHIFT], (address & _MASK) - _MIDDLE
 
 
-def gathered(data: Array, positions: Array, type: Scalar) -> Array:
+def gathered(data: Array, positions: Array, type: ScalarType) -> Array:
     """Reads a scalar at each position of bytes."""
     dtype = NUMPY[type]
     size = dtype.itemsize
     usable = data[: data.size // size * size]
     if not np.any(positions % size):
-        found = usable.view(dtype if type is not Scalar.BOOL else np.uint8)[positions // size]
-        return np.asarray(found if type is not Scalar.BOOL else found != 0)
+        collected = usable.view(dtype if type is not ScalarType.BOOL else np.uint8)[
+            positions // size
+        ]
+        return np.asarray(collected if type is not ScalarType.BOOL else collected != 0)
     bytes_of = data[positions[:, None] + np.arange(size)]
     return np.asarray(np.ascontiguousarray(bytes_of).view(dtype)[:, 0])
 
 
-def scattered(data: Array, positions: Array, values: Array, type: Scalar) -> None:
+def scattered(data: Array, positions: Array, values: Array, type: ScalarType) -> None:
     """Writes a scalar at each position of bytes; of two at one position, the later."""
     dtype = NUMPY[type]
     size = dtype.itemsize

@@ -22,18 +22,18 @@ from ..ir.operations import (
     Alloc,
     Atomic,
     Barrier,
-    Block,
     Call,
     Compute,
-    Constant,
+    ConstantOperand,
     For,
-    Function,
     If,
     Load,
     Location,
+    MemorySpace,
     Operand,
     Operation,
-    Space,
+    ParallelFunction,
+    Region,
     Store,
     Threads,
     Value,
@@ -44,8 +44,8 @@ from ..ir.operations import (
 )
 from . import arithmetic, formatting
 from .arithmetic import NUMPY, Array
-from .findings import Findings, Kind
-from .memory import Buffer, Memory, gathered, scattered
+from .findings import KernelFaults, Kind
+from .memory import AddressSpace, MemoryBuffer, gathered, scattered
 from .shadow import Accessors, Shadow
 
 Dims: TypeAlias = tuple[int, int, int]
@@ -72,16 +72,16 @@ _IN_PLACE: dict[str, Any] = {
 class Run:
     """One launch of a kernel, or one call of a host function with a grid of one thread."""
 
-    function: Function
+    function: ParallelFunction
     grid: Dims
     block: Dims
-    memory: Memory
+    memory: AddressSpace
     arguments: Sequence[int | float | bool]
     """Scalars, and the addresses of buffers."""
     symbols: Mapping[str, int] = field(default_factory=dict)
     """Addresses."""
     shared_bytes: int = 0
-    findings: Findings | None = None
+    findings: KernelFaults | None = None
     """Where faults go; without, memory outside of buffers is an error and races go unnoticed."""
     outside: Outside | None = None
     output: Callable[[str], None] = print
@@ -93,8 +93,8 @@ class Run:
         at_once = max(_LANES // max(threads, 1), 1)
         results: tuple[Array, ...] = ()
         for first in range(0, blocks, at_once):
-            some = range(first, min(first + at_once, blocks))
-            results = _Lanes(self, some, threads, shadow).run()
+            subset = range(first, min(first + at_once, blocks))
+            results = _Lanes(self, subset, threads, shadow).run()
         return results
 
 
@@ -117,12 +117,12 @@ class _Lanes:
         self._warps = np.zeros(self._blocks * warps, np.int32)
         self._indices = self._numbered(blocks)
         self._read = {
-            each
+            item
             for operation in walk(run.function.body)
-            for each in (*operands(operation), *_yielded(operation))
-            if isinstance(each, Value)
+            for item in (*operands(operation), *_yielded(operation))
+            if isinstance(item, Value)
         }
-        self._own: list[Buffer] = []
+        self._own: list[MemoryBuffer] = []
         self._exited = np.zeros(self._lanes, np.bool_)
 
     def _numbered(self, blocks: range) -> dict[str, Array]:
@@ -142,7 +142,7 @@ class _Lanes:
     def run(self) -> tuple[Array, ...]:
         function = self._run.function
         for parameter, argument in zip(function.parameters, self._run.arguments, strict=True):
-            constant = Constant(argument, parameter.value.type)
+            constant = ConstantOperand(argument, parameter.value.type)
             self._values[parameter.value] = arithmetic.array(constant)
         for symbol in function.symbols:
             address = self._run.symbols[symbol.name]
@@ -155,13 +155,17 @@ class _Lanes:
 
     # --- operations
 
-    def _block(self, block: Block, mask: Array) -> tuple[Array, ...]:
+    def _block(self, block: Region, mask: Array) -> tuple[Array, ...]:
         for operation in block.operations:
             self._operation(operation, mask)
-        return tuple(self._value(each) for each in block.yields)
+        return tuple(self._value(item) for item in block.yields)
 
     def _value(self, operand: Operand) -> Array:
-        return arithmetic.array(operand) if isinstance(operand, Constant) else self._values[operand]
+        return (
+            arithmetic.array(operand)
+            if isinstance(operand, ConstantOperand)
+            else self._values[operand]
+        )
 
     def _operation(self, operation: Operation, mask: Array) -> None:
         match operation:
@@ -169,7 +173,7 @@ class _Lanes:
                 if name in self._indices:
                     self._values[result] = self._indices[name]
                 else:
-                    arrays = [self._value(each) for each in several]
+                    arrays = [self._value(item) for item in several]
                     self._values[result] = arithmetic.apply(name, result.type, arrays)
             case Load():
                 self._load(operation, mask)
@@ -196,10 +200,11 @@ class _Lanes:
 
     def _if(self, operation: If, mask: Array) -> None:
         condition = self._value(operation.condition)
-        one, other = mask & condition, mask & ~condition
-        first = self._block(operation.then, one) if one.any() else None
-        second = self._block(operation.otherwise, other) if other.any() else None
+        left, right = mask & condition, mask & ~condition
+        first = self._block(operation.then, left) if left.any() else None
+        second = self._block(operation.otherwise, right) if right.any() else None
         for place, result in enumerate(operation.results):
+            # Where one arm was not entered by any thread, its yields were never computed.
             if first is None or second is None:
                 either = first or second
                 zero = np.zeros((), NUMPY[result.type])
@@ -210,8 +215,9 @@ class _Lanes:
     def _for(self, operation: For, mask: Array) -> None:
         low, high = self._value(operation.low), self._value(operation.high)
         step = operation.step
-        carried = [self._value(each) for each in operation.initial]
+        carried = [self._value(item) for item in operation.initial]
         counter = np.broadcast_to(low, mask.shape) if high.ndim else low
+        # Counted in 64 bits, so that the last step beyond the end does not wrap.
         wide = counter.astype(np.int64) if counter.dtype != np.uint64 else counter.astype(object)
         limit = high.astype(wide.dtype)
         while True:
@@ -225,7 +231,7 @@ class _Lanes:
             self._values[result] = value
 
     def _while(self, operation: While, mask: Array) -> None:
-        carried = [self._value(each) for each in operation.initial]
+        carried = [self._value(item) for item in operation.initial]
         active, turns = mask & carried[0], 0
         while active.any():
             self._turn(operation, carried, active)
@@ -253,7 +259,7 @@ class _Lanes:
     def _alloc(self, operation: Alloc) -> None:
         run = self._run
         size = run.shared_bytes if operation.size is None else operation.size
-        shared = operation.space is Space.SHARED
+        shared = operation.space is MemorySpace.SHARED
         segments = self._blocks if shared else self._lanes
         name = operation.result.hint or operation.space.value
         buffer = run.memory.allocate(name, size, segments, is_private=not shared, is_shared=shared)
@@ -269,10 +275,10 @@ class _Lanes:
 
     def _accesses(
         self, address: Address, mask: Array, size: int, at: Location, verb: str
-    ) -> list[tuple[Buffer, Array, Array]]:
+    ) -> list[tuple[MemoryBuffer, Array, Array]]:
         """The buffers of an access, the lanes at each, and their positions; faults are left out."""
         active, addresses = self._addresses(address, mask)
-        found = []
+        collected = []
         for buffer, places, offsets in self._run.memory.split(addresses):
             lanes = active[places]
             if buffer is None:
@@ -296,12 +302,12 @@ class _Lanes:
                     count=int(crooked.sum()),
                 )
             if lanes.size:
-                found.append((buffer, lanes, positions))
-        return found
+                collected.append((buffer, lanes, positions))
+        return collected
 
     def _outside(
         self,
-        buffer: Buffer,
+        buffer: MemoryBuffer,
         offsets: Array,
         inside: Array,
         lanes: Array,
@@ -313,8 +319,8 @@ class _Lanes:
         offset = int(offsets[first])
         if buffer.segments > 1:
             offset = (offset + buffer.stride // 2) % buffer.stride - buffer.stride // 2
-        index, rest = divmod(offset, size)
-        where = f"element {index}" if not rest else f"byte {offset}"
+        index, remaining = divmod(offset, size)
+        where = f"element {index}" if not remaining else f"byte {offset}"
         self._fault(
             Kind.OUT_OF_BOUNDS,
             at,
@@ -346,7 +352,7 @@ class _Lanes:
         self._values[operation.result] = result
 
     def _check_initialized(
-        self, buffer: Buffer, lanes: Array, positions: Array, at: Location
+        self, buffer: MemoryBuffer, lanes: Array, positions: Array, at: Location
     ) -> None:
         assert buffer.initialized is not None
         unwritten = ~buffer.initialized[positions]
@@ -371,7 +377,7 @@ class _Lanes:
                 self._shadow.write(buffer, positions, type.size, self._who(lanes), operation.at)
 
     @staticmethod
-    def _mark(buffer: Buffer, positions: Array, size: int) -> None:
+    def _mark(buffer: MemoryBuffer, positions: Array, size: int) -> None:
         if buffer.initialized is not None:
             for byte in range(size):
                 buffer.initialized[positions + byte] = True
@@ -397,6 +403,7 @@ class _Lanes:
             if simple is not None and operation.result not in self._read:
                 simple.at(data, cells, values[lanes])
                 continue
+            # One after the other, as what each finds depends on those before it.
             for lane, cell in zip(lanes, cells, strict=True):
                 before = data[cell]
                 result[lane] = before
@@ -430,7 +437,7 @@ class _Lanes:
     def _warp(self, operation: Warp, mask: Array) -> None:
         lane = self._lane % self._threads % _WARP
         first = self._lane - lane
-        values = [np.broadcast_to(self._value(each), mask.shape) for each in operation.operands]
+        values = [np.broadcast_to(self._value(item), mask.shape) for item in operation.operands]
         if not operation.name.startswith("shfl"):
             self._values[operation.result] = self._vote(operation, mask & values[0], mask, first)
             return
@@ -463,14 +470,14 @@ class _Lanes:
             return np.asarray(bits[self._warp_of])
         present = np.zeros(self._warps.size, np.uint32)
         np.bitwise_or.at(present, self._warp_of[mask], np.uint32(1) << lane[mask].astype(np.uint32))
-        found = bits != 0 if operation.name == "any" else bits == present
-        return np.asarray(found[self._warp_of]).astype(np.int32)
+        collected = bits != 0 if operation.name == "any" else bits == present
+        return np.asarray(collected[self._warp_of]).astype(np.int32)
 
     def _call(self, operation: Call, mask: Array) -> None:
-        values = [self._value(each) for each in operation.operands]
+        values = [self._value(item) for item in operation.operands]
         if operation.name == "printf":
             for lane in np.flatnonzero(mask):
-                row = [np.broadcast_to(each, mask.shape)[lane] for each in values]
+                row = [np.broadcast_to(item, mask.shape)[lane] for item in values]
                 self._run.output(formatting.formatted(operation.text, row))
             return
         if operation.name == "assert":

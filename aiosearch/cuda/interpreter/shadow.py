@@ -30,8 +30,8 @@ import numpy as np
 
 from ..ir.operations import NOWHERE, Location
 from .arithmetic import Array
-from .findings import Findings, Kind
-from .memory import Buffer
+from .findings import KernelFaults, Kind
+from .memory import MemoryBuffer
 
 _NOBODY = -1
 
@@ -60,9 +60,9 @@ class Stamps:
         self.warps[cells] = who.warps
         self.line[cells] = line
 
-    def copy_from(self, other: Stamps, cells: Array) -> None:
+    def copy_from(self, second: Stamps, cells: Array) -> None:
         for name in ("thread", "barriers", "warps", "line"):
-            getattr(self, name)[cells] = getattr(other, name)[cells]
+            getattr(self, name)[cells] = getattr(second, name)[cells]
 
 
 @dataclass(slots=True)
@@ -91,58 +91,60 @@ class _Cells:
 class Shadow:
     """Watches the accesses of one launch."""
 
-    findings: Findings
+    findings: KernelFaults
     block_size: int
     _cells: dict[int, _Cells] = field(default_factory=dict)
     _lines: list[Location] = field(default_factory=lambda: [NOWHERE])
     _numbers: dict[Location, int] = field(default_factory=dict)
 
     def read(
-        self, buffer: Buffer, positions: Array, size: int, who: Accessors, at: Location
+        self, buffer: MemoryBuffer, positions: Array, size: int, who: Accessors, at: Location
     ) -> None:
         cells = self._of(buffer, positions, size)
         line = self._line(at)
-        for each, one in self._spread(cells, positions, size, who):
-            self._compare(cells.writes, each, one, at, buffer, ("write", "read"))
-            self._compare(cells.atomics, each, one, at, buffer, ("atomic", "read"))
-            moved = each[cells.reads.thread[each] != one.thread]
+        for item, left in self._spread(cells, positions, size, who):
+            self._compare(cells.writes, item, left, at, buffer, ("write", "read"))
+            self._compare(cells.atomics, item, left, at, buffer, ("atomic", "read"))
+            moved = item[cells.reads.thread[item] != left.thread]
             cells.earlier.copy_from(cells.reads, moved)
             # Of several lanes that read one cell now, one becomes the last and one the earlier.
-            cells.reads.put(each, one, line)
-            others = cells.reads.thread[each] != one.thread
-            if others.any():
-                cells.earlier.put(each[others], one.take(np.flatnonzero(others)), line)
+            cells.reads.put(item, left, line)
+            remaining_values = cells.reads.thread[item] != left.thread
+            if remaining_values.any():
+                cells.earlier.put(
+                    item[remaining_values], left.take(np.flatnonzero(remaining_values)), line
+                )
 
     def write(
-        self, buffer: Buffer, positions: Array, size: int, who: Accessors, at: Location
+        self, buffer: MemoryBuffer, positions: Array, size: int, who: Accessors, at: Location
     ) -> None:
         cells = self._of(buffer, positions, size)
-        for each, one in self._spread(cells, positions, size, who):
-            self._compare(cells.writes, each, one, at, buffer, ("write", "write"))
-            self._compare(cells.atomics, each, one, at, buffer, ("atomic", "write"))
-            self._compare(cells.reads, each, one, at, buffer, ("read", "write"))
-            self._compare(cells.earlier, each, one, at, buffer, ("read", "write"))
-            cells.writes.put(each, one, self._line(at))
-            lost = cells.writes.thread[each] != one.thread
+        for item, left in self._spread(cells, positions, size, who):
+            self._compare(cells.writes, item, left, at, buffer, ("write", "write"))
+            self._compare(cells.atomics, item, left, at, buffer, ("atomic", "write"))
+            self._compare(cells.reads, item, left, at, buffer, ("read", "write"))
+            self._compare(cells.earlier, item, left, at, buffer, ("read", "write"))
+            cells.writes.put(item, left, self._line(at))
+            lost = cells.writes.thread[item] != left.thread
             if lost.any():
                 self._compare(
                     cells.writes,
-                    each[lost],
-                    one.take(np.flatnonzero(lost)),
+                    item[lost],
+                    left.take(np.flatnonzero(lost)),
                     at,
                     buffer,
                     ("write", "write"),
                 )
 
     def atomic(
-        self, buffer: Buffer, positions: Array, size: int, who: Accessors, at: Location
+        self, buffer: MemoryBuffer, positions: Array, size: int, who: Accessors, at: Location
     ) -> None:
         cells = self._of(buffer, positions, size)
-        for each, one in self._spread(cells, positions, size, who):
-            self._compare(cells.writes, each, one, at, buffer, ("write", "atomic"))
-            self._compare(cells.reads, each, one, at, buffer, ("read", "atomic"))
-            self._compare(cells.earlier, each, one, at, buffer, ("read", "atomic"))
-            cells.atomics.put(each, one, self._line(at))
+        for item, left in self._spread(cells, positions, size, who):
+            self._compare(cells.writes, item, left, at, buffer, ("write", "atomic"))
+            self._compare(cells.reads, item, left, at, buffer, ("read", "atomic"))
+            self._compare(cells.earlier, item, left, at, buffer, ("read", "atomic"))
+            cells.atomics.put(item, left, self._line(at))
 
     def _line(self, at: Location) -> int:
         if at not in self._numbers:
@@ -150,15 +152,15 @@ class Shadow:
             self._lines.append(at)
         return self._numbers[at]
 
-    def _of(self, buffer: Buffer, positions: Array, size: int) -> _Cells:
+    def _of(self, buffer: MemoryBuffer, positions: Array, size: int) -> _Cells:
         """The cells of a buffer: of four bytes, or of one where smaller elements are accessed."""
         granule = 4 if size >= 4 and not np.any(positions & 3) else 1
-        known = self._cells.get(buffer.number)
-        if known is None or known.granule > granule:
+        existing = self._cells.get(buffer.number)
+        if existing is None or existing.granule > granule:
             count = -(-buffer.data.size // granule)
-            known = _Cells(granule, *(Stamps.of(count) for _ in range(4)))
-            self._cells[buffer.number] = known
-        return known
+            existing = _Cells(granule, *(Stamps.of(count) for _ in range(4)))
+            self._cells[buffer.number] = existing
+        return existing
 
     @staticmethod
     def _spread(
@@ -174,33 +176,33 @@ class Shadow:
         cells: Array,
         who: Accessors,
         at: Location,
-        buffer: Buffer,
+        buffer: MemoryBuffer,
         names: tuple[str, str],
     ) -> None:
         thread = stamps.thread[cells]
-        other = (thread != _NOBODY) & (thread != who.thread)
-        if not other.any():
+        second = (thread != _NOBODY) & (thread != who.thread)
+        if not second.any():
             return
         size = self.block_size
         same_block = thread // size == who.thread // size
         same_warp = same_block & (thread % size // 32 == who.thread % size // 32)
         ordered = same_block & (stamps.barriers[cells] < who.barriers)
         ordered |= same_warp & (stamps.warps[cells] < who.warps)
-        racing = np.flatnonzero(other & ~ordered)
+        racing = np.flatnonzero(second & ~ordered)
         if not racing.size:
             return
         for number in np.unique(stamps.line[cells[racing]]):
             there = self._lines[int(number)]
             group = racing[stamps.line[cells[racing]] == number]
             first = group[0]
-            one, two = int(thread[first]), int(who.thread[first])
+            left, two = int(thread[first]), int(who.thread[first])
             where = "" if there == at else f" at {there}"
             why = ", with no barrier between"
-            if one // size != two // size:
+            if left // size != two // size:
                 why = ": nothing orders threads of different blocks"
             message = (
                 f"{names[1]} of {buffer.name} by {self._named(two)} and {names[0]} by"
-                f" {self._named(one)}{where}{why}"
+                f" {self._named(left)}{where}{why}"
             )
             self.findings.add(Kind.RACE, at, message, there, int(group.size))
 

@@ -11,22 +11,22 @@ from .operations import (
     NOWHERE,
     Address,
     Alloc,
-    Block,
     Compute,
-    Constant,
+    ConstantOperand,
     Location,
+    MemorySpace,
     Operand,
     Operation,
-    Space,
+    Region,
     Value,
 )
-from .types import Scalar
+from .types import ScalarType
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 @dataclass(slots=True)
-class Builder:
+class RegionBuilder:
     """Where operations go that are written next, and the numbers of values."""
 
     number: int = 0
@@ -38,7 +38,7 @@ class Builder:
     _negated: dict[Operand, Operand] = field(default_factory=dict)
     """Of what each truth value is the opposite."""
 
-    def value(self, type: Scalar, hint: str = "") -> Value:
+    def value(self, type: ScalarType, hint: str = "") -> Value:
         self.number += 1
         return Value(self.number, type, hint)
 
@@ -54,16 +54,16 @@ class Builder:
         finally:
             self.lines = outer
 
-    def compute(self, name: str, type: Scalar, *operands: Operand, hint: str = "") -> Operand:
+    def compute(self, name: str, type: ScalarType, *operands: Operand, hint: str = "") -> Operand:
         """Writes a pure operation, or gives what it is known to be."""
-        known = folding.folded(name, type, operands)
-        if known is None and type is Scalar.BOOL:
-            known = self._opposite(name, operands)
-        if known is not None:
-            return known
+        existing = folding.folded(name, type, operands)
+        if existing is None and type is ScalarType.BOOL:
+            existing = self._opposite(name, operands)
+        if existing is not None:
+            return existing
         result = self.value(type, hint)
         self.write(Compute(result, name, operands, self.at))
-        if name == "not" and type is Scalar.BOOL:
+        if name == "not" and type is ScalarType.BOOL:
             self._negated[result] = operands[0]
         return result
 
@@ -75,59 +75,63 @@ class Builder:
             self._negated.get(operands[0]) == operands[1]
             or self._negated.get(operands[1]) == operands[0]
         ):
-            return Constant(name == "or", Scalar.BOOL)
+            return ConstantOperand(name == "or", ScalarType.BOOL)
         return None
 
-    def compare(self, name: str, one: Operand, other: Operand) -> Operand:
-        return self.compute(name, Scalar.BOOL, one, other)
+    def compare(self, name: str, first: Operand, second: Operand) -> Operand:
+        return self.compute(name, ScalarType.BOOL, first, second)
 
-    def cast(self, value: Operand, type: Scalar) -> Operand:
+    def cast(self, value: Operand, type: ScalarType) -> Operand:
         if value.type is type:
             return value
-        if type is Scalar.BOOL:
-            return self.compare("ne", value, Constant(0, value.type))
+        if type is ScalarType.BOOL:
+            return self.compare("ne", value, ConstantOperand(0, value.type))
         return self.compute("cast", type, value)
 
     def negated(self, condition: Operand) -> Operand:
-        return self.compute("not", Scalar.BOOL, condition)
+        return self.compute("not", ScalarType.BOOL, condition)
 
     def index(self, name: str) -> Value:
         """A thread's or block's index, or a size of the launch; each is computed once."""
         if name not in self._indices:
-            result = self.value(Scalar.U32, name.replace(".", ""))
+            result = self.value(ScalarType.U32, name.replace(".", ""))
             self.prologue.append(Compute(result, name, ()))
             self._indices[name] = result
         return self._indices[name]
 
-    def alloc(self, space: Space, size: int | None, element: Scalar, hint: str = "") -> Value:
-        result = self.value(Scalar.PTR, hint)
+    def alloc(
+        self, space: MemorySpace, size: int | None, element: ScalarType, hint: str = ""
+    ) -> Value:
+        result = self.value(ScalarType.PTR, hint)
         self.prologue.append(Alloc(result, space, size, element, self.at))
         return result
 
     def pointer(self, address: Address) -> Operand:
         """The address as one value."""
         base, index = address.base, address.index
-        if isinstance(index, Constant):
-            offset: Operand = Constant(
-                int(index.value) * address.scale + address.offset, Scalar.I64
+        if isinstance(index, ConstantOperand):
+            offset: Operand = ConstantOperand(
+                int(index.value) * address.scale + address.offset, ScalarType.I64
             )
         else:
-            scale = Constant(address.scale, Scalar.I64)
-            scaled = self.compute("mul", Scalar.I64, index, scale)
-            offset = self.compute("add", Scalar.I64, scaled, Constant(address.offset, Scalar.I64))
-        return self.compute("ptradd", Scalar.PTR, base, offset)
+            scale = ConstantOperand(address.scale, ScalarType.I64)
+            scaled = self.compute("mul", ScalarType.I64, index, scale)
+            offset = self.compute(
+                "add", ScalarType.I64, scaled, ConstantOperand(address.offset, ScalarType.I64)
+            )
+        return self.compute("ptradd", ScalarType.PTR, base, offset)
 
     def element(self, address: Address, index: Operand, size: int) -> Address:
         """The address so many elements of a size behind another one."""
-        index = self.cast(index, Scalar.I64)
-        if isinstance(index, Constant):
+        index = self.cast(index, ScalarType.I64)
+        if isinstance(index, ConstantOperand):
             return moved(address, int(index.value) * size)
-        if address.index == Constant(0, Scalar.I64):
+        if address.index == ConstantOperand(0, ScalarType.I64):
             return Address(address.base, index, size, address.offset)
         if size and address.scale % size == 0:
-            factor = Constant(address.scale // size, Scalar.I64)
-            before = self.compute("mul", Scalar.I64, address.index, factor)
-            total = self.compute("add", Scalar.I64, before, index)
+            factor = ConstantOperand(address.scale // size, ScalarType.I64)
+            before = self.compute("mul", ScalarType.I64, address.index, factor)
+            total = self.compute("add", ScalarType.I64, before, index)
             return Address(address.base, total, size, address.offset)
         return Address(self.pointer(address), index, size, 0)
 
@@ -137,5 +141,5 @@ def moved(address: Address, offset: int) -> Address:
     return Address(address.base, address.index, address.scale, address.offset + offset)
 
 
-def block(lines: list[Operation], *yields: Operand) -> Block:
-    return Block(tuple(lines), yields)
+def block(lines: list[Operation], *yields: Operand) -> Region:
+    return Region(tuple(lines), yields)

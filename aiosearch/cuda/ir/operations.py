@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
-from .types import Scalar
+from .types import ScalarType
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +47,21 @@ class Value:
     """What one operation gives; its number is unique within the function."""
 
     number: int
-    type: Scalar
+    type: ScalarType
     hint: str = ""
     """The name in the source, for people."""
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantOperand:
     value: int | float | bool
-    type: Scalar
+    type: ScalarType
 
 
-Operand: TypeAlias = Value | Constant
+Operand: TypeAlias = Value | ConstantOperand
 
 
-class Space(StrEnum):
+class MemorySpace(StrEnum):
     """Who sees an allocation."""
 
     SHARED = "shared"
@@ -87,7 +87,7 @@ class Address:
     """`base + index * scale + offset`, in bytes."""
 
     base: Operand
-    index: Operand = Constant(0, Scalar.I64)
+    index: Operand = ConstantOperand(0, ScalarType.I64)
     scale: int = 1
     offset: int = 0
 
@@ -103,7 +103,7 @@ class Load:
 class Store:
     address: Address
     value: Operand
-    type: Scalar
+    type: ScalarType
     at: Location = NOWHERE
 
 
@@ -124,9 +124,9 @@ class Alloc:
     """Memory of a block or a thread. `size` is in bytes; none means as much as the launch says."""
 
     result: Value
-    space: Space
+    space: MemorySpace
     size: int | None
-    element: Scalar
+    element: ScalarType
     at: Location = NOWHERE
 
 
@@ -153,7 +153,7 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Region:
     """Operations in order, and what leaves the block."""
 
     operations: tuple[Operation, ...] = ()
@@ -163,8 +163,8 @@ class Block:
 @dataclass(frozen=True, slots=True)
 class If:
     condition: Operand
-    then: Block
-    otherwise: Block
+    then: Region
+    otherwise: Region
     results: tuple[Value, ...] = ()
     at: Location = NOWHERE
 
@@ -179,7 +179,7 @@ class For:
     step: int
     carried: tuple[Value, ...]
     initial: tuple[Operand, ...]
-    body: Block
+    body: Region
     results: tuple[Value, ...] = ()
     at: Location = NOWHERE
 
@@ -190,7 +190,7 @@ class While:
 
     carried: tuple[Value, ...]
     initial: tuple[Operand, ...]
-    body: Block
+    body: Region
     results: tuple[Value, ...]
     at: Location = NOWHERE
 
@@ -199,7 +199,7 @@ class While:
 class Threads:
     """A parallel loop over the threads of the block. Nothing leaves it but what it stores."""
 
-    body: Block
+    body: Region
     at: Location = NOWHERE
 
 
@@ -225,7 +225,7 @@ class Parameter:
 
     value: Value
     name: str
-    element: Scalar | None = None
+    element: ScalarType | None = None
     """Of a pointer: what it points to, where that is one scalar type."""
     const: bool = False
     """Whether the function promises not to write through it."""
@@ -240,23 +240,23 @@ class Symbol:
     value: Value
     name: str
     size: int
-    element: Scalar
+    element: ScalarType
     initial: tuple[int | float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class ParallelFunction:
     """A kernel, with everything that it calls inside, or a host function."""
 
     name: str
     parameters: tuple[Parameter, ...]
-    body: Block
+    body: Region
     symbols: tuple[Symbol, ...] = ()
     is_kernel: bool = True
     at: Location = NOWHERE
 
 
-def regions(operation: Operation) -> tuple[Block, ...]:
+def regions(operation: Operation) -> tuple[Region, ...]:
     """The blocks inside of an operation."""
     match operation:
         case If(then=then, otherwise=otherwise):
@@ -267,7 +267,7 @@ def regions(operation: Operation) -> tuple[Block, ...]:
             return ()
 
 
-def with_regions(operation: Operation, blocks: tuple[Block, ...]) -> Operation:
+def with_regions(operation: Operation, blocks: tuple[Region, ...]) -> Operation:
     """The same operation around other blocks."""
     match operation:
         case If():
@@ -326,7 +326,7 @@ def operands(operation: Operation) -> tuple[Operand, ...]:
             return ()
 
 
-def walk(block: Block) -> Iterator[Operation]:
+def walk(block: Region) -> Iterator[Operation]:
     """All operations of a block and of the blocks in it, an outer one before its inner ones."""
     for operation in block.operations:
         yield operation
@@ -334,7 +334,7 @@ def walk(block: Block) -> Iterator[Operation]:
             yield from walk(region)
 
 
-def used(block: Block) -> set[Value]:
+def used(block: Region) -> set[Value]:
     """The values that a block or anything in it uses and does not define itself."""
     uses: set[Value] = set()
     defined: set[Value] = set()
@@ -342,21 +342,21 @@ def used(block: Block) -> set[Value]:
     return uses - defined
 
 
-def _uses(block: Block, uses: set[Value], defined: set[Value]) -> None:
+def _uses(block: Region, uses: set[Value], defined: set[Value]) -> None:
     for operation in block.operations:
-        uses.update(each for each in operands(operation) if isinstance(each, Value))
+        uses.update(item for item in operands(operation) if isinstance(item, Value))
         defined.update(results(operation))
         defined.update(inner(operation))
         for region in regions(operation):
             _uses(region, uses, defined)
-    uses.update(each for each in block.yields if isinstance(each, Value))
+    uses.update(item for item in block.yields if isinstance(item, Value))
 
 
-def has_barrier(block: Block) -> bool:
+def has_barrier(block: Region) -> bool:
     """Whether threads of a block wait for each other somewhere in it."""
-    return any(isinstance(each, Barrier) and each.level == "block" for each in walk(block))
+    return any(isinstance(item, Barrier) and item.level == "block" for item in walk(block))
 
 
-def uses_warps(block: Block) -> bool:
+def uses_warps(block: Region) -> bool:
     """Whether threads of a warp exchange values somewhere in it."""
-    return any(isinstance(each, Warp) for each in walk(block))
+    return any(isinstance(item, Warp) for item in walk(block))

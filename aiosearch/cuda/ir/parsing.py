@@ -11,18 +11,18 @@ from .operations import (
     Alloc,
     Atomic,
     Barrier,
-    Block,
     Call,
     Compute,
-    Constant,
+    ConstantOperand,
     For,
-    Function,
     If,
     Load,
+    MemorySpace,
     Operand,
     Operation,
+    ParallelFunction,
     Parameter,
-    Space,
+    Region,
     Store,
     Symbol,
     Threads,
@@ -30,7 +30,7 @@ from .operations import (
     Warp,
     While,
 )
-from .types import Scalar
+from .types import ScalarType
 
 _VALUE = re.compile(r"%(\d+)(?:\.([^\s,:\]\)]+))?")
 _DEFINED = re.compile(r"%(\d+)(?:\.([^\s,:]+))?: (\w+)")
@@ -44,7 +44,7 @@ _WHILE = re.compile(r"while(?: \((.*)\))? \{$")
 _CALL = re.compile(r'call (\S+) "(.*?)"(?: (.*))?$')
 
 
-def parsed(text: str) -> Function:
+def parsed(text: str) -> ParallelFunction:
     """Gives the function of a text; raises TextError that names the line which it cannot read."""
     return _Reader(text).function()
 
@@ -68,7 +68,7 @@ class _Reader:
         self._place += 1
         raise self._error("the text ends inside of a function")
 
-    def function(self) -> Function:
+    def function(self) -> ParallelFunction:
         symbols: list[Symbol] = []
         line = self._next()
         while (match := _SYMBOL.match(line)) is not None:
@@ -81,11 +81,11 @@ class _Reader:
         if head is None:
             raise self._error("this begins no kernel and no host function")
         kind, name, listed = head.groups()
-        parameters = tuple(self._parameter(each) for each in listed.split(", ") if each)
+        parameters = tuple(self._parameter(item) for item in listed.split(", ") if item)
         body, end = self._block()
         if end != "}":
             raise self._error("this ends no function")
-        return Function(name, parameters, body, tuple(symbols), kind == "kernel")
+        return ParallelFunction(name, parameters, body, tuple(symbols), kind == "kernel")
 
     def _parameter(self, text: str) -> Parameter:
         match = _PARAMETER.match(text)
@@ -98,14 +98,14 @@ class _Reader:
         target = None if element == "?" else self._type(element)
         return Parameter(defined, name, target, const is not None, int(stride))
 
-    def _block(self) -> tuple[Block, str]:
+    def _block(self) -> tuple[Region, str]:
         """The operations up to a closing brace, and the line with that."""
         operations: list[Operation] = []
         yields: tuple[Operand, ...] = ()
         while True:
             line = self._next()
             if line.startswith("}"):
-                return Block(tuple(operations), yields), line
+                return Region(tuple(operations), yields), line
             if line.startswith("yield "):
                 yields = self._operands(line.removeprefix("yield "))
             else:
@@ -113,17 +113,17 @@ class _Reader:
 
     def _operation(self, line: str) -> Operation:
         defined: list[str] = []
-        rest = line
-        while (match := _DEFINED.match(rest)) is not None:
+        remaining = line
+        while (match := _DEFINED.match(remaining)) is not None:
             defined.append(match.group())
-            rest = rest[match.end() :].removeprefix(", ").removeprefix(" = ")
-        word = rest.split(" ", 1)[0]
+            remaining = remaining[match.end() :].removeprefix(", ").removeprefix(" = ")
+        word = remaining.split(" ", 1)[0]
         for start, read in _KINDS.items():
             if word == start or (start.endswith(".") and word.startswith(start)):
-                return read(self, rest, defined)
+                return read(self, remaining, defined)
         if word.startswith("while"):
-            return self._while(rest, defined)
-        name, _, tail = rest.partition(" ")
+            return self._while(remaining, defined)
+        name, _, tail = remaining.partition(" ")
         operands = self._operands(tail)
         return Compute(self._single(defined), name, operands)
 
@@ -141,14 +141,14 @@ class _Reader:
         self._values[value.number] = value
         return value
 
-    def _type(self, name: str) -> Scalar:
+    def _type(self, name: str) -> ScalarType:
         try:
-            return Scalar(name)
+            return ScalarType(name)
         except ValueError:
             raise self._error(f"{name} is no type") from None
 
     def _operands(self, text: str) -> tuple[Operand, ...]:
-        return tuple(self._operand(each) for each in text.split(", ") if each)
+        return tuple(self._operand(item) for item in text.split(", ") if item)
 
     def _operand(self, text: str) -> Operand:
         match = _VALUE.match(text)
@@ -160,7 +160,7 @@ class _Reader:
         match = _CONSTANT.match(text)
         if match is None:
             raise self._error(f"{text} is no operand")
-        return Constant(_number(match.group(1)), self._type(match.group(2)))
+        return ConstantOperand(_number(match.group(1)), self._type(match.group(2)))
 
     def _address(self, text: str) -> tuple[Address, str]:
         """An address, and the text behind it."""
@@ -177,39 +177,39 @@ class _Reader:
 
     # --- operations
 
-    def _load(self, rest: str, defined: list[str]) -> Operation:
-        address, _ = self._address(rest.removeprefix("load "))
+    def _load(self, remaining: str, defined: list[str]) -> Operation:
+        address, _ = self._address(remaining.removeprefix("load "))
         return Load(self._single(defined), address)
 
-    def _store(self, rest: str, defined: list[str]) -> Operation:
-        _, type, tail = rest.split(" ", 2)
+    def _store(self, remaining: str, defined: list[str]) -> Operation:
+        _, type, tail = remaining.split(" ", 2)
         address, value = self._address(tail)
         return Store(address, self._operand(value), self._type(type))
 
-    def _atomic(self, rest: str, defined: list[str]) -> Operation:
-        word, tail = rest.split(" ", 1)
+    def _atomic(self, remaining: str, defined: list[str]) -> Operation:
+        word, tail = remaining.split(" ", 1)
         address, behind = self._address(tail)
-        operand, *others = self._operands(behind)
-        compare = others[0] if others else None
+        operand, *remaining_values = self._operands(behind)
+        compare = remaining_values[0] if remaining_values else None
         return Atomic(
             self._single(defined), word.removeprefix("atomic."), address, operand, compare
         )
 
-    def _alloc(self, rest: str, defined: list[str]) -> Operation:
-        _, space, element, size = rest.split(" ")
+    def _alloc(self, remaining: str, defined: list[str]) -> Operation:
+        _, space, element, size = remaining.split(" ")
         amount = None if size == "dynamic" else int(size)
-        return Alloc(self._single(defined), Space(space), amount, self._type(element))
+        return Alloc(self._single(defined), MemorySpace(space), amount, self._type(element))
 
-    def _warp(self, rest: str, defined: list[str]) -> Operation:
-        word, tail = rest.split(" ", 1)
+    def _warp(self, remaining: str, defined: list[str]) -> Operation:
+        word, tail = remaining.split(" ", 1)
         return Warp(self._single(defined), word.removeprefix("warp."), self._operands(tail))
 
-    def _barrier(self, rest: str, defined: list[str]) -> Operation:
-        _, level, dims = rest.split(" ")
+    def _barrier(self, remaining: str, defined: list[str]) -> Operation:
+        _, level, dims = remaining.split(" ")
         return Barrier(dims, level)
 
-    def _call(self, rest: str, defined: list[str]) -> Operation:
-        match = _CALL.match(rest)
+    def _call(self, remaining: str, defined: list[str]) -> Operation:
+        match = _CALL.match(remaining)
         if match is None:
             raise self._error("this is no call")
         name, quoted, tail = match.groups()
@@ -218,16 +218,16 @@ class _Reader:
         result = self._define(defined[0]) if defined else None
         return Call(name, operands, text, result)
 
-    def _if(self, rest: str, defined: list[str]) -> Operation:
-        condition = self._operand(rest.removeprefix("if ").removesuffix(" {"))
+    def _if(self, remaining: str, defined: list[str]) -> Operation:
+        condition = self._operand(remaining.removeprefix("if ").removesuffix(" {"))
         then, end = self._block()
-        otherwise = Block()
+        otherwise = Region()
         if end == "} else {":
             otherwise, end = self._block()
         return If(condition, then, otherwise, tuple(map(self._define, defined)))
 
-    def _for(self, rest: str, defined: list[str]) -> Operation:
-        match = _FOR.match(rest)
+    def _for(self, remaining: str, defined: list[str]) -> Operation:
+        match = _FOR.match(remaining)
         if match is None:
             raise self._error("this is no loop that counts")
         counter, low, high, step, carried = match.groups()
@@ -238,8 +238,8 @@ class _Reader:
         results = tuple(map(self._define, defined))
         return For(index, *bounds, int(step), values, initial, body, results)
 
-    def _while(self, rest: str, defined: list[str]) -> Operation:
-        match = _WHILE.match(rest)
+    def _while(self, remaining: str, defined: list[str]) -> Operation:
+        match = _WHILE.match(remaining)
         if match is None:
             raise self._error("this is no loop")
         values, initial = self._carried(match.group(1))
@@ -249,11 +249,11 @@ class _Reader:
     def _carried(self, text: str | None) -> tuple[tuple[Value, ...], tuple[Operand, ...]]:
         if not text:
             return (), ()
-        pairs = [each.split(" = ") for each in text.split(", ")]
-        initial = tuple(self._operand(other) for _, other in pairs)
-        return tuple(self._define(one) for one, _ in pairs), initial
+        pairs = [item.split(" = ") for item in text.split(", ")]
+        initial = tuple(self._operand(second) for _, second in pairs)
+        return tuple(self._define(first) for first, _ in pairs), initial
 
-    def _threads(self, rest: str, defined: list[str]) -> Operation:
+    def _threads(self, remaining: str, defined: list[str]) -> Operation:
         body, _ = self._block()
         return Threads(body)
 

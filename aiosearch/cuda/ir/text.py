@@ -10,16 +10,16 @@ from .operations import (
     Alloc,
     Atomic,
     Barrier,
-    Block,
     Call,
     Compute,
-    Constant,
+    ConstantOperand,
     For,
-    Function,
     If,
     Load,
     Operand,
     Operation,
+    ParallelFunction,
+    Region,
     Store,
     Threads,
     Value,
@@ -28,7 +28,7 @@ from .operations import (
 )
 
 
-def printed(function: Function) -> str:
+def printed(function: ParallelFunction) -> str:
     """The text of a function; `parsing.parsed` makes an equal one of it, without locations."""
     lines = []
     for symbol in function.symbols:
@@ -37,13 +37,13 @@ def printed(function: Function) -> str:
             f"symbol {_value(symbol.value)} {symbol.name}: {symbol.element} {symbol.size}{values}"
         )
     listed = ", ".join(
-        f"{_value(each.value)} {each.name}: {each.value.type}"
+        f"{_value(item.value)} {item.name}: {item.value.type}"
         + (
-            f" {'const ' if each.const else ''}{each.element or '?'} {each.stride}"
-            if each.stride
+            f" {'const ' if item.const else ''}{item.element or '?'} {item.stride}"
+            if item.stride
             else ""
         )
-        for each in function.parameters
+        for item in function.parameters
     )
     kind = "kernel" if function.is_kernel else "host"
     lines.append(f"{kind} @{function.name}({listed}) {{")
@@ -52,7 +52,7 @@ def printed(function: Function) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _block(block: Block, indent: str) -> Iterator[str]:
+def _block(block: Region, indent: str) -> Iterator[str]:
     for operation in block.operations:
         yield from _operation(operation, indent)
     if block.yields:
@@ -133,7 +133,7 @@ def _operands(operands: tuple[Operand, ...]) -> str:
 
 
 def _operand(operand: Operand) -> str:
-    if isinstance(operand, Constant):
+    if isinstance(operand, ConstantOperand):
         return f"{_number(operand.value)}:{operand.type}"
     return _value(operand)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Scalar(StrEnum):
+class ScalarType(StrEnum):
     """The type of a value. A pointer is a number of bytes into the address space of its machine."""
 
     BOOL = "bool"
@@ -41,21 +41,21 @@ class Scalar(StrEnum):
         return self in _SIGNED
 
 
-FLOATS = frozenset({Scalar.F16, Scalar.F32, Scalar.F64})
-_SIGNED = frozenset({Scalar.I8, Scalar.I16, Scalar.I32, Scalar.I64})
-INTEGERS = _SIGNED | {Scalar.U8, Scalar.U16, Scalar.U32, Scalar.U64}
+FLOATS = frozenset({ScalarType.F16, ScalarType.F32, ScalarType.F64})
+_SIGNED = frozenset({ScalarType.I8, ScalarType.I16, ScalarType.I32, ScalarType.I64})
+INTEGERS = _SIGNED | {ScalarType.U8, ScalarType.U16, ScalarType.U32, ScalarType.U64}
 _SIZES = {
-    Scalar.BOOL: 1,
-    Scalar.I8: 1,
-    Scalar.U8: 1,
-    Scalar.I16: 2,
-    Scalar.U16: 2,
-    Scalar.F16: 2,
-    Scalar.I32: 4,
-    Scalar.U32: 4,
-    Scalar.F32: 4,
-    Scalar.I64: 8,
-    Scalar.U64: 8,
-    Scalar.F64: 8,
-    Scalar.PTR: 8,
+    ScalarType.BOOL: 1,
+    ScalarType.I8: 1,
+    ScalarType.U8: 1,
+    ScalarType.I16: 2,
+    ScalarType.U16: 2,
+    ScalarType.F16: 2,
+    ScalarType.I32: 4,
+    ScalarType.U32: 4,
+    ScalarType.F32: 4,
+    ScalarType.I64: 8,
+    ScalarType.U64: 8,
+    ScalarType.F64: 8,
+    ScalarType.PTR: 8,
 }

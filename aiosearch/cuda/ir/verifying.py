@@ -6,10 +6,10 @@ from collections.abc import Set
 
 from ..errors import CudaError
 from .operations import (
-    Block,
     For,
-    Function,
     If,
+    ParallelFunction,
+    Region,
     Value,
     While,
     inner,
@@ -19,21 +19,21 @@ from .operations import (
 )
 
 
-def verify(function: Function) -> None:
+def verify(function: ParallelFunction) -> None:
     """Raises CudaError that names the first value that is used where it is not defined."""
-    outside = {each.value for each in function.parameters}
-    outside |= {each.value for each in function.symbols}
+    outside = {item.value for item in function.parameters}
+    outside |= {item.value for item in function.symbols}
     _block(function.body, outside, set(outside), function.name)
 
 
-def _block(block: Block, visible: Set[Value], defined: set[Value], name: str) -> None:
+def _block(block: Region, visible: Set[Value], defined: set[Value], name: str) -> None:
     here = set(visible)
     for operation in block.operations:
         for operand in operands(operation):
             _require(operand, here, name)
-        own = inner(operation)
+        local = inner(operation)
         for region in regions(operation):
-            _block(region, here | set(own), defined, name)
+            _block(region, here | set(local), defined, name)
         _count(operation, name)
         for value in results(operation):
             if value in defined:

@@ -14,12 +14,12 @@ import numpy as np
 from ..compiled.lowering import Choices
 from ..errors import LaunchError
 from ..interpreter.arithmetic import NUMPY
-from ..interpreter.findings import Finding
-from ..ir.types import Scalar
+from ..interpreter.findings import KernelFault
+from ..ir.types import ScalarType
 from ..launching import Symbols
-from ..modules import Kernel, Launch
-from .translating import ArrayType, translate
-from .typing import SCALARS
+from ..modules import CudaKernel, KernelLaunch
+from .translating import translate
+from .typing import SCALARS, ArrayArgument
 
 
 class PythonKernel:
@@ -31,18 +31,20 @@ class PythonKernel:
         self.choices = choices or Choices()
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
-        self._kernels: dict[tuple[Scalar | ArrayType, ...], Kernel] = {}
+        self._kernels: dict[tuple[ScalarType | ArrayArgument, ...], CudaKernel] = {}
 
     def __getitem__(self, shape: Any) -> PythonLaunch:
-        given = shape if isinstance(shape, tuple) else (shape,)
+        supplied = shape if isinstance(shape, tuple) else (shape,)
         # As in Numba, a stream may stand before the bytes of shared memory.
-        shared = int(given[3] or 0) if len(given) > 3 else 0
-        return PythonLaunch(self, (given[0], given[1], shared) if len(given) > 1 else given)
+        shared = int(supplied[3] or 0) if len(supplied) > 3 else 0
+        return PythonLaunch(
+            self, (supplied[0], supplied[1], shared) if len(supplied) > 1 else supplied
+        )
 
-    def typed(self, types: tuple[Scalar | ArrayType, ...]) -> Kernel:
+    def typed(self, types: tuple[ScalarType | ArrayArgument, ...]) -> CudaKernel:
         """The kernel for arguments of these types; each is translated once."""
         if types not in self._kernels:
-            self._kernels[types] = Kernel(self, translate(self.function, types))
+            self._kernels[types] = CudaKernel(self, translate(self.function, types))
         return self._kernels[types]
 
     def __call__(self, *arguments: Any) -> None:
@@ -66,12 +68,12 @@ class PythonLaunch:
         launch, values = self._bound(arguments)
         launch.interpret(*values)
 
-    def check(self, *arguments: Any) -> tuple[Finding, ...]:
+    def check(self, *arguments: Any) -> tuple[KernelFault, ...]:
         """Gives every fault that shows with these inputs, with lines of the Python text."""
         launch, values = self._bound(arguments)
         return launch.check(*values)
 
-    def _bound(self, arguments: Sequence[Any]) -> tuple[Launch, list[Any]]:
+    def _bound(self, arguments: Sequence[Any]) -> tuple[KernelLaunch, list[Any]]:
         values: list[Any] = []
         for argument in arguments:
             values.append(argument)
@@ -81,18 +83,18 @@ class PythonLaunch:
         return kernel[self._shape], values
 
 
-def _type_of(argument: Any) -> Scalar | ArrayType:
+def _type_of(argument: Any) -> ScalarType | ArrayArgument:
     if isinstance(argument, np.ndarray) and argument.ndim:
         element = SCALARS.get(argument.dtype)
         if element is None:
             raise LaunchError(f"an array of {argument.dtype} is no argument of a kernel")
-        return ArrayType(element, argument.ndim)
+        return ArrayArgument(element, argument.ndim)
     if isinstance(argument, bool | np.bool_):
-        return Scalar.BOOL
+        return ScalarType.BOOL
     if isinstance(argument, int):
-        return Scalar.I64
+        return ScalarType.I64
     if isinstance(argument, float):
-        return Scalar.F64
+        return ScalarType.F64
     element = SCALARS.get(getattr(argument, "dtype", np.dtype(object)))
     if element is None:
         raise LaunchError(f"{argument!r} is no argument of a kernel")
@@ -140,8 +142,8 @@ def to_device(array: Any, stream: Any = None, copy: bool = True, to: Any = None)
     """A copy of an array that kernels write to."""
     if to is not None:
         to.copy_to_device(array)
-        given: DeviceArray = to
-        return given
+        supplied: DeviceArray = to
+        return supplied
     return np.array(array, order="C").view(DeviceArray)
 
 
@@ -225,16 +227,16 @@ def patched() -> Iterator[None]:
             setattr(numba, dtype.name, dtype.type)
         numba.boolean = np.bool_
         sys.modules["numba"] = numba
-    own = getattr(numba, "cuda", None)
+    owned = getattr(numba, "cuda", None)
     numba.cuda = cuda
     sys.modules["numba.cuda"] = cuda
     try:
         yield
     finally:
-        if own is None:
+        if owned is None:
             del numba.cuda
         else:
-            numba.cuda = own
+            numba.cuda = owned
         for name, module in before.items():
             if module is None:
                 sys.modules.pop(name, None)

@@ -16,10 +16,8 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import math
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -27,29 +25,26 @@ import numpy as np
 
 from ..errors import SourceError, UnsupportedConstruct
 from ..frontend.places import Held
-from ..frontend.translating import Translator, _Frame, _Loop
-from ..ir.building import block, moved
+from ..frontend.translating import _Frame, _Loop
+from ..ir.building import block
 from ..ir.operations import (
     Address,
-    Atomic,
-    Barrier,
     Call,
-    Constant,
-    Function,
+    ConstantOperand,
     Load,
     Location,
     Operand,
+    ParallelFunction,
     Parameter,
-    Space,
     Store,
     Value,
-    Warp,
 )
-from ..ir.types import Scalar
+from ..ir.types import ScalarType
 from ..passes.rewriting import substituted
-from .typing import computed, promoted, scalar_of
+from .calls import Calls, is_natural
+from .typing import ArrayArgument, Attribute, KernelArray, computed, promoted, scalar_of
 
-_FALSE, _TRUE = Constant(False, Scalar.BOOL), Constant(True, Scalar.BOOL)
+_FALSE, _TRUE = ConstantOperand(False, ScalarType.BOOL), ConstantOperand(True, ScalarType.BOOL)
 _OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or",
     ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr",
@@ -57,90 +52,25 @@ _OPERATORS = {
 _COMPARISONS = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
 }  # fmt: skip
-_MATH = {
-    name: name
-    for name in [
-        "sqrt",
-        "exp",
-        "expm1",
-        "log",
-        "log2",
-        "log10",
-        "log1p",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "asinh",
-        "acosh",
-        "atanh",
-        "erf",
-        "erfc",
-        "lgamma",
-        "floor",
-        "ceil",
-        "trunc",
-    ]
-} | {"fabs": "abs", "gamma": "tgamma", "cbrt": "cbrt", "exp2": "exp2"}
-_ATOMICS = {
-    "add": "add", "sub": "sub", "max": "max", "min": "min", "and_": "and", "or_": "or",
-    "xor": "xor", "exch": "exch", "inc": "inc", "dec": "dec",
-}  # fmt: skip
-_SHUFFLES = {
-    "shfl_sync": "idx", "shfl_up_sync": "up", "shfl_down_sync": "down", "shfl_xor_sync": "xor",
-}  # fmt: skip
-_VOTES = {"ballot_sync": "ballot", "any_sync": "any", "all_sync": "all"}
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayType:
-    """An argument that is a contiguous array."""
-
-    element: Scalar
-    dimensions: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Array:
-    """An array in a kernel: where it begins, and its sizes."""
-
-    base: Operand
-    element: Scalar
-    shape: tuple[Operand, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Attribute:
-    """A name such as `cuda.atomic.add`, or an attribute of an array, that is called later."""
-
-    path: str
-    owner: _Array | None = None
-
-
-def translate(function: Any, types: Sequence[Scalar | ArrayType]) -> Function:
+def translate(function: Any, types: Sequence[ScalarType | ArrayArgument]) -> ParallelFunction:
     """The kernel that a function is for arguments of these types."""
-    known: dict[str, Scalar] = {}
+    existing: dict[str, ScalarType] = {}
     while True:
-        translator = _Python(function, known)
+        translator = _Python(function, existing)
         kernel = translator.kernel(types)
-        if translator.found == known:
+        if translator.found == existing:
             return kernel
-        known = translator.found
+        existing = translator.found
 
 
-class _Python(Translator):
-    def __init__(self, function: Any, known: dict[str, Scalar]) -> None:
-        super().__init__(is_kernel=True)
-        self.found: dict[str, Scalar] = dict(known)
+class _Python(Calls):
+    def __init__(self, function: Any, existing: dict[str, ScalarType]) -> None:
+        super().__init__()
+        self.found: dict[str, ScalarType] = dict(existing)
         """The types of variables, by function and name."""
-        self._known = known
-        self._natural: set[Operand] = set()
-        """Values that are not negative, so that an index needs no test for that."""
+        self._known = existing
         self._names: dict[str, Any] = {}
         self._scope = function.__name__
         self._globals: dict[str, Any] = {}
@@ -171,15 +101,15 @@ class _Python(Translator):
     def _refuse(self, node: ast.AST, construct: str) -> UnsupportedConstruct:
         return UnsupportedConstruct(construct, self._at(node))
 
-    def kernel(self, types: Sequence[Scalar | ArrayType]) -> Function:
+    def kernel(self, types: Sequence[ScalarType | ArrayArgument]) -> ParallelFunction:
         """Translates the function as a kernel."""
         tree, parameters = self._tree, list[Parameter]()
-        names = [each.arg for each in tree.args.args]
+        names = [entry.arg for entry in tree.args.args]
         if len(names) != len(types):
             raise SourceError(f"{tree.name} takes {len(names)} arguments, not {len(types)}")
         self._waits = any(
-            isinstance(each, ast.Attribute) and each.attr == "syncthreads"
-            for each in ast.walk(tree)
+            isinstance(entry, ast.Attribute) and entry.attr == "syncthreads"
+            for entry in ast.walk(tree)
         )
         self._frames.append(_Frame(tree.name, self.new_key((_FALSE,)), None))
         for name, type in zip(names, types, strict=True):
@@ -189,17 +119,17 @@ class _Python(Translator):
         lines = [*self.builder.prologue, *self.builder.lines]
         whole = substituted(block(lines), self._kept)
         at = Location(self._file, self._line)
-        return Function(tree.name, tuple(parameters), whole, (), True, at)
+        return ParallelFunction(tree.name, tuple(parameters), whole, (), True, at)
 
-    def _argument(self, name: str, type: Scalar | ArrayType) -> list[Parameter]:
-        if isinstance(type, Scalar):
+    def _argument(self, name: str, type: ScalarType | ArrayArgument) -> list[Parameter]:
+        if isinstance(type, ScalarType):
             value = self.builder.value(type, name)
             self._assign(name, value)
             return [Parameter(value, name)]
-        base = self.builder.value(Scalar.PTR, name)
-        sizes = [self.builder.value(Scalar.I64, f"{name}.size") for _ in range(type.dimensions)]
+        base = self.builder.value(ScalarType.PTR, name)
+        sizes = [self.builder.value(ScalarType.I64, f"{name}.size") for _ in range(type.dimensions)]
         self._natural.update(sizes)
-        self._names[name] = _Array(base, type.element, tuple(sizes))
+        self._names[name] = KernelArray(base, type.element, tuple(sizes))
         listed = [Parameter(base, name, type.element, False, type.element.size)]
         return [*listed, *(Parameter(size, f"{name}.shape") for size in sizes)]
 
@@ -209,7 +139,7 @@ class _Python(Translator):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 type = self._known.get(f"{self._scope}.{node.id}")
                 if type is not None and node.id not in self._names:
-                    self._names[node.id] = self.held(None, (Constant(0, type),))
+                    self._names[node.id] = self.held(None, (ConstantOperand(0, type),))
 
     # --- variables
 
@@ -217,8 +147,8 @@ class _Python(Translator):
         label = f"{self._scope}.{name}"
         before = self.found.get(label, value.type)
         self.found[label] = promoted(before, value.type)
-        kept = self._known.get(label, value.type)
-        cast = self.builder.cast(value, kept)
+        retained = self._known.get(label, value.type)
+        cast = self.builder.cast(value, retained)
         if value in self._natural:
             self._natural.add(cast)
         place = self._names.get(name)
@@ -293,13 +223,13 @@ class _Python(Translator):
 
     def _store(self, target: ast.expr, value: Any) -> None:
         match target:
-            case ast.Name(id=name) if isinstance(value, _Array):
+            case ast.Name(id=name) if isinstance(value, KernelArray):
                 self._names[name] = value
             case ast.Name(id=name):
                 self._assign(name, self._as_operand(value, target))
             case ast.Tuple(elts=elements) if isinstance(value, tuple):
-                for each, one in zip(elements, value, strict=True):
-                    self._store(each, one)
+                for entry, head_value in zip(elements, value, strict=True):
+                    self._store(entry, head_value)
             case ast.Subscript():
                 address, element = self._element(target)
                 stored = self.builder.cast(self._as_operand(value, target), element)
@@ -362,19 +292,19 @@ class _Python(Translator):
         callee = self._evaluate(call.func)
         if callee is not builtins.range:
             raise self._refuse(node, "a loop over anything but range(...)")
-        bounds = [self.builder.cast(self._operand(each), Scalar.I64) for each in call.args]
+        bounds = [self.builder.cast(self._operand(entry), ScalarType.I64) for entry in call.args]
         if len(bounds) == 1:
-            bounds.insert(0, Constant(0, Scalar.I64))
-        step = bounds[2] if len(bounds) > 2 else Constant(1, Scalar.I64)
+            bounds.insert(0, ConstantOperand(0, ScalarType.I64))
+        step = bounds[2] if len(bounds) > 2 else ConstantOperand(1, ScalarType.I64)
         low, high = bounds[:2]
-        if not isinstance(step, Constant):
+        if not isinstance(step, ConstantOperand):
             self._strided(node, name, (low, high, step), body)
             return
         assigned = {
-            each.id
+            entry.id
             for statement in body
-            for each in ast.walk(statement)
-            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+            for entry in ast.walk(statement)
+            if isinstance(entry, ast.Name) and isinstance(entry.ctx, ast.Store)
         }
         jumps = {jump for statement in body for jump in _jumps(statement)}
         if name in assigned or jumps & {"break", "return"}:
@@ -387,8 +317,8 @@ class _Python(Translator):
         keys = sorted({*self._loop_keys(body), place.key})
         before = dict(self.environment)
         carried = self._carry(keys)
-        counter = self.builder.value(Scalar.I64, name)
-        if step.value > 0 and (low in self._natural or _is_natural(low)):
+        counter = self.builder.value(ScalarType.I64, name)
+        if step.value > 0 and (low in self._natural or is_natural(low)):
             self._natural.add(counter)
         with self.builder.block() as lines:
             self._assign(name, counter)
@@ -411,16 +341,16 @@ class _Python(Translator):
         low, high, step = bounds
         builder = self.builder
         hidden = self.held(None, (low,))
-        upwards = builder.compare("gt", step, Constant(0, Scalar.I64))
+        upwards = builder.compare("gt", step, ConstantOperand(0, ScalarType.I64))
 
         def test() -> Operand:
             (place,) = self.environment[hidden.key]
             below, above = builder.compare("lt", place, high), builder.compare("gt", place, high)
-            return builder.compute("select", Scalar.BOOL, upwards, below, above)
+            return builder.compute("select", ScalarType.BOOL, upwards, below, above)
 
         def advance() -> None:
             (place,) = self.environment[hidden.key]
-            after = builder.compute("add", Scalar.I64, place, step)
+            after = builder.compute("add", ScalarType.I64, place, step)
             self.environment[hidden.key] = (after,)
 
         self._assign(name, low)
@@ -435,22 +365,22 @@ class _Python(Translator):
         return self._as_operand(self._evaluate(node), node)
 
     def _as_operand(self, value: Any, node: ast.AST) -> Operand:
-        if isinstance(value, Value | Constant):
+        if isinstance(value, Value | ConstantOperand):
             return value
         if isinstance(value, bool | np.bool_):
-            return Constant(bool(value), Scalar.BOOL)
+            return ConstantOperand(bool(value), ScalarType.BOOL)
         if isinstance(value, np.generic):
             type = scalar_of(value.dtype)
             if type is not None:
-                return Constant(value.item(), type)
+                return ConstantOperand(value.item(), type)
         if isinstance(value, int):
-            return Constant(value, Scalar.I64)
+            return ConstantOperand(value, ScalarType.I64)
         if isinstance(value, float):
-            return Constant(value, Scalar.F64)
+            return ConstantOperand(value, ScalarType.F64)
         raise self._refuse(node, f"a {type_name(value)} as a number")
 
     def _truth(self, node: ast.expr) -> Operand:
-        return self.builder.cast(self._operand(node), Scalar.BOOL)
+        return self.builder.cast(self._operand(node), ScalarType.BOOL)
 
     def _evaluate(self, node: ast.expr) -> Any:
         """What an expression is: a value, an array, a tuple, or what Python has by that name."""
@@ -464,7 +394,7 @@ class _Python(Translator):
             case ast.Attribute(value=value, attr=attribute):
                 return self._attribute(node, self._evaluate(value), attribute)
             case ast.Tuple(elts=elements):
-                return tuple(self._evaluate(each) for each in elements)
+                return tuple(self._evaluate(entry) for entry in elements)
             case ast.Subscript():
                 return self._subscripted(node)
             case ast.BinOp(left=left, op=operator, right=right):
@@ -473,8 +403,8 @@ class _Python(Translator):
                 return self._unary_value(node, operator, self._operand(operand))
             case ast.BoolOp(op=operator, values=values):
                 return self._logical(isinstance(operator, ast.And), values)
-            case ast.Compare(left=left, ops=operators, comparators=others):
-                return self._compared(node, left, operators, others)
+            case ast.Compare(left=left, ops=operators, comparators=remaining_values):
+                return self._compared(node, left, operators, remaining_values)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self._chosen_value(test, body, orelse)
             case ast.Call():
@@ -489,23 +419,23 @@ class _Python(Translator):
             return self._globals[name]
         if hasattr(builtins, name):
             return getattr(builtins, name)
-        if any(name == each.rpartition(".")[2] for each in self._known) or self._stores(name):
+        if any(name == entry.rpartition(".")[2] for entry in self._known) or self._stores(name):
             return _FALSE  # assigned in a branch that was not translated yet
         raise self._refuse(node, f"the name {name}")
 
     def _stores(self, name: str) -> bool:
         return any(
-            isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store)
-            for each in ast.walk(self._tree)
+            isinstance(entry, ast.Name) and entry.id == name and isinstance(entry.ctx, ast.Store)
+            for entry in ast.walk(self._tree)
         )
 
     def _attribute(self, node: ast.expr, owner: Any, name: str) -> Any:
-        if isinstance(owner, _Array):
+        if isinstance(owner, KernelArray):
             match name:
                 case "shape":
                     return owner.shape
                 case "ndim":
-                    return Constant(len(owner.shape), Scalar.I64)
+                    return ConstantOperand(len(owner.shape), ScalarType.I64)
                 case "size":
                     return self._product(owner.shape)
             raise self._refuse(node, f"the attribute {name} of an array")
@@ -517,8 +447,8 @@ class _Python(Translator):
                      "gridDim": "grid.dim"}.get(kind)  # fmt: skip
             if index is not None:
                 return self._index_value(f"{index}.{axis}")
-            return _Attribute(full)
-        if isinstance(owner, ModuleType) or not isinstance(owner, Value | Constant):
+            return Attribute(full)
+        if isinstance(owner, ModuleType) or not isinstance(owner, Value | ConstantOperand):
             try:
                 return getattr(owner, name)
             except AttributeError:
@@ -526,14 +456,14 @@ class _Python(Translator):
         raise self._refuse(node, f"the attribute {name} of a number")
 
     def _index_value(self, name: str) -> Operand:
-        value = self.builder.cast(self.builder.index(name), Scalar.I64)
+        value = self.builder.cast(self.builder.index(name), ScalarType.I64)
         self._natural.add(value)
         return value
 
     def _product(self, several: Sequence[Operand]) -> Operand:
-        total: Operand = Constant(1, Scalar.I64)
-        for each in several:
-            total = self.builder.compute("mul", Scalar.I64, total, each)
+        total: Operand = ConstantOperand(1, ScalarType.I64)
+        for entry in several:
+            total = self.builder.compute("mul", ScalarType.I64, total, entry)
         self._natural.add(total)
         return total
 
@@ -541,7 +471,7 @@ class _Python(Translator):
         owner = self._evaluate(node.value)
         if isinstance(owner, tuple):
             index = self._operand(node.slice)
-            if not isinstance(index, Constant):
+            if not isinstance(index, ConstantOperand):
                 raise self._refuse(node, "an index into a tuple that is no constant")
             return owner[int(index.value)]
         address, element = self._element(node)
@@ -549,47 +479,47 @@ class _Python(Translator):
         self.builder.write(Load(result, address, self._at(node)))
         return result
 
-    def _element(self, node: ast.Subscript) -> tuple[Address, Scalar]:
+    def _element(self, node: ast.Subscript) -> tuple[Address, ScalarType]:
         """The address of an element of an array, and its type."""
         owner = self._evaluate(node.value)
-        if not isinstance(owner, _Array):
+        if not isinstance(owner, KernelArray):
             raise self._refuse(node, "an index into what is no array")
-        given = self._evaluate(node.slice) if not isinstance(node.slice, ast.Slice) else None
-        if given is None:
+        supplied = self._evaluate(node.slice) if not isinstance(node.slice, ast.Slice) else None
+        if supplied is None:
             raise self._refuse(node, "a slice")
-        several = given if isinstance(given, tuple) else (given,)
-        return self._located(node, owner, [self._as_operand(each, node) for each in several])
+        several = supplied if isinstance(supplied, tuple) else (supplied,)
+        return self._located(node, owner, [self._as_operand(entry, node) for entry in several])
 
     def _located(
-        self, node: ast.AST, array: _Array, indices: Sequence[Operand]
-    ) -> tuple[Address, Scalar]:
+        self, node: ast.AST, array: KernelArray, indices: list[Operand]
+    ) -> tuple[Address, ScalarType]:
         if len(indices) != len(array.shape):
             raise self._refuse(node, f"{len(indices)} indices into {len(array.shape)} dimensions")
         builder = self.builder
-        total: Operand = Constant(0, Scalar.I64)
+        total: Operand = ConstantOperand(0, ScalarType.I64)
         for index, size in zip(indices, array.shape, strict=True):
-            wide = builder.cast(index, Scalar.I64)
-            if not (index in self._natural or wide in self._natural or _is_natural(wide)):
+            wide = builder.cast(index, ScalarType.I64)
+            if not (index in self._natural or wide in self._natural or is_natural(wide)):
                 # A negative index counts from the end, as in Python.
-                behind = builder.compute("add", Scalar.I64, wide, size)
-                negative = builder.compare("lt", wide, Constant(0, Scalar.I64))
-                wide = builder.compute("select", Scalar.I64, negative, behind, wide)
-            total = builder.compute("mul", Scalar.I64, total, size)
-            total = builder.compute("add", Scalar.I64, total, wide)
+                behind = builder.compute("add", ScalarType.I64, wide, size)
+                negative = builder.compare("lt", wide, ConstantOperand(0, ScalarType.I64))
+                wide = builder.compute("select", ScalarType.I64, negative, behind, wide)
+            total = builder.compute("mul", ScalarType.I64, total, size)
+            total = builder.compute("add", ScalarType.I64, total, wide)
         self.builder.at = self._at(node)
         return builder.element(Address(array.base), total, array.element.size), array.element
 
     def _arithmetic(
-        self, node: ast.expr, operator: ast.operator, one: Operand, other: Operand
+        self, node: ast.expr, operator: ast.operator, head_value: Operand, second: Operand
     ) -> Operand:
         builder = self.builder
-        type = computed(one.type, other.type)
+        type = computed(head_value.type, second.type)
         if isinstance(operator, ast.Div):
-            type = type if type.is_float else Scalar.F64
+            type = type if type.is_float else ScalarType.F64
         if isinstance(operator, ast.Pow) and not type.is_float:
-            return self._integer_power(node, one, other, type)
-        a, b = builder.cast(one, type), builder.cast(other, type)
-        natural = all(each in self._natural or _is_natural(each) for each in (one, other))
+            return self._integer_power(node, head_value, second, type)
+        a, b = builder.cast(head_value, type), builder.cast(second, type)
+        natural = all(entry in self._natural or is_natural(entry) for entry in (head_value, second))
         match operator:
             case ast.Div():
                 return builder.compute("div", type, a, b)
@@ -607,46 +537,52 @@ class _Python(Translator):
         return result
 
     def _floored(
-        self, remainder: bool, type: Scalar, one: Operand, other: Operand, natural: bool
+        self, remainder: bool, type: ScalarType, head_value: Operand, second: Operand, natural: bool
     ) -> Operand:
         """Python's quotient and remainder, which go downwards."""
-        builder, zero = self.builder, Constant(0, type)
+        builder, zero = self.builder, ConstantOperand(0, type)
         if type.is_float:
-            quotient = builder.compute("floor", type, builder.compute("div", type, one, other))
+            quotient = builder.compute(
+                "floor", type, builder.compute("div", type, head_value, second)
+            )
             if not remainder:
                 return quotient
-            return builder.compute("sub", type, one, builder.compute("mul", type, quotient, other))
-        rest = builder.compute("rem", type, one, other)
-        quotient = builder.compute("div", type, one, other)
+            return builder.compute(
+                "sub", type, head_value, builder.compute("mul", type, quotient, second)
+            )
+        remaining = builder.compute("rem", type, head_value, second)
+        quotient = builder.compute("div", type, head_value, second)
         if natural or not type.is_signed:
-            return rest if remainder else quotient
+            return remaining if remainder else quotient
         crooked = builder.compute(
             "and",
-            Scalar.BOOL,
-            builder.compare("ne", rest, zero),
+            ScalarType.BOOL,
+            builder.compare("ne", remaining, zero),
             builder.compare(
-                "ne", builder.compare("lt", rest, zero), builder.compare("lt", other, zero)
+                "ne", builder.compare("lt", remaining, zero), builder.compare("lt", second, zero)
             ),
         )
         if remainder:
-            more = builder.compute("add", type, rest, other)
-            return builder.compute("select", type, crooked, more, rest)
-        less = builder.compute("sub", type, quotient, Constant(1, type))
+            further = builder.compute("add", type, remaining, second)
+            return builder.compute("select", type, crooked, further, remaining)
+        less = builder.compute("sub", type, quotient, ConstantOperand(1, type))
         return builder.compute("select", type, crooked, less, quotient)
 
-    def _integer_power(self, node: ast.expr, one: Operand, other: Operand, type: Scalar) -> Operand:
-        if not isinstance(other, Constant) or not 0 <= other.value <= 64:
+    def _integer_power(
+        self, node: ast.expr, head_value: Operand, second: Operand, type: ScalarType
+    ) -> Operand:
+        if not isinstance(second, ConstantOperand) or not 0 <= second.value <= 64:
             raise self._refuse(node, "a power of whole numbers that is no small constant")
-        result: Operand = Constant(1, type)
-        for _ in range(int(other.value)):
-            result = self.builder.compute("mul", type, result, self.builder.cast(one, type))
+        result: Operand = ConstantOperand(1, type)
+        for _ in range(int(second.value)):
+            result = self.builder.compute("mul", type, result, self.builder.cast(head_value, type))
         return result
 
     def _unary_value(self, node: ast.expr, operator: ast.unaryop, value: Operand) -> Operand:
         builder = self.builder
         match operator:
             case ast.Not():
-                return builder.negated(builder.cast(value, Scalar.BOOL))
+                return builder.negated(builder.cast(value, ScalarType.BOOL))
             case ast.UAdd():
                 return value
             case ast.USub():
@@ -659,7 +595,7 @@ class _Python(Translator):
     def _logical(self, is_and: bool, values: Sequence[ast.expr]) -> Operand:
         result = self._truth(values[0])
         for node in values[1:]:
-            key = self.new_key((Constant(not is_and, Scalar.BOOL),))
+            key = self.new_key((ConstantOperand(not is_and, ScalarType.BOOL),))
 
             def evaluate(node: ast.expr = node, key: int = key) -> None:
                 self.environment[key] = (self._truth(node),)
@@ -674,19 +610,21 @@ class _Python(Translator):
         node: ast.expr,
         left: ast.expr,
         operators: Sequence[ast.cmpop],
-        others: Sequence[ast.expr],
+        remaining_values: Sequence[ast.expr],
     ) -> Operand:
-        builder, result, one = self.builder, _TRUE, self._operand(left)
+        builder, result, head_value = self.builder, _TRUE, self._operand(left)
         combined: Operand = result
-        for operator, following in zip(operators, others, strict=True):
-            other = self._operand(following)
+        for operator, following in zip(operators, remaining_values, strict=True):
+            second = self._operand(following)
             name = _COMPARISONS.get(operator.__class__)
             if name is None:
                 raise self._refuse(node, f"the comparison {operator.__class__.__name__}")
-            type = promoted(one.type, other.type)
-            holds = builder.compare(name, builder.cast(one, type), builder.cast(other, type))
-            combined = builder.compute("and", Scalar.BOOL, combined, holds)
-            one = other
+            type = promoted(head_value.type, second.type)
+            holds = builder.compare(
+                name, builder.cast(head_value, type), builder.cast(second, type)
+            )
+            combined = builder.compute("and", ScalarType.BOOL, combined, holds)
+            head_value = second
         return combined
 
     def _chosen_value(self, test: ast.expr, body: ast.expr, orelse: ast.expr) -> Operand:
@@ -697,14 +635,14 @@ class _Python(Translator):
             def evaluate() -> None:
                 value = self._operand(node)
                 self.found[both] = promoted(self.found.get(both, value.type), value.type)
-                wanted = self._known.get(both, value.type)
-                self.environment[key] = (self.builder.cast(value, wanted),)
+                required = self._known.get(both, value.type)
+                self.environment[key] = (self.builder.cast(value, required),)
 
             return evaluate
 
         condition = self._truth(test)
         if both in self._known:
-            self.environment[key] = (Constant(0, self._known[both]),)
+            self.environment[key] = (ConstantOperand(0, self._known[both]),)
             self.branch(condition, choose(body), choose(orelse))
             return self.environment[key][0]
         choose(orelse)()  # the first pass only finds the type
@@ -715,14 +653,14 @@ class _Python(Translator):
 
     def _call_value(self, node: ast.Call) -> Any:
         callee = self._evaluate(node.func)
-        path = callee.path if isinstance(callee, _Attribute) else _cuda_path(callee)
+        path = callee.path if isinstance(callee, Attribute) else _cuda_path(callee)
         if path:
             return self._cuda_call(node, path)
         if getattr(callee, "__module__", None) == "math" or callee in (abs, min, max):
             return self._math_call(node, callee.__name__)
         if callee is len:
             array = self._evaluate(node.args[0])
-            if isinstance(array, _Array):
+            if isinstance(array, KernelArray):
                 return array.shape[0]
         if callee in (int, float, bool) or scalar_of(callee) is not None:
             type = scalar_of(callee)
@@ -739,47 +677,12 @@ class _Python(Translator):
             return self._math_call(node, callee.__name__)
         raise self._refuse(node, f"a call of {ast.unparse(node.func)}")
 
-    def _math_call(self, node: ast.Call, name: str) -> Operand:
-        builder = self.builder
-        values = [self._operand(each) for each in node.args]
-        if name in ("min", "max", "fmin", "fmax", "minimum", "maximum"):
-            result = values[0]
-            for other in values[1:]:
-                type = promoted(result.type, other.type)
-                short = "min" if "min" in name else "max"
-                result = builder.compute(
-                    short, type, builder.cast(result, type), builder.cast(other, type)
-                )
-            return result
-        if name in ("abs", "absolute", "fabs"):
-            return builder.compute("abs", values[0].type, values[0])
-        if name in ("isnan", "isinf", "isfinite"):
-            return builder.compute(name, Scalar.BOOL, self._floating(values[0]))
-        if name in ("pow", "atan2", "hypot", "fmod", "copysign", "arctan2", "power"):
-            short = {"fmod": "rem", "arctan2": "atan2", "power": "pow"}.get(name, name)
-            one, other = (self._floating(each) for each in values)
-            type = promoted(one.type, other.type)
-            return builder.compute(short, type, builder.cast(one, type), builder.cast(other, type))
-        short = _MATH.get(name.replace("arc", "a"), "")
-        if not short:
-            raise self._refuse(node, f"the function {name}")
-        value = self._floating(values[0])
-        result = builder.compute(short, value.type, value)
-        if name in ("floor", "ceil", "trunc") and isinstance(node.func, ast.Attribute):
-            module = self._evaluate(node.func.value)
-            if module is math:
-                return builder.cast(result, Scalar.I64)
-        return result
-
-    def _floating(self, value: Operand) -> Operand:
-        return value if value.type.is_float else self.builder.cast(value, Scalar.F64)
-
     def _device_call(self, node: ast.Call, function: FunctionType) -> Any:
         """Inlines a device function."""
         name = function.__name__
         if any(frame.name == name for frame in self._frames):
             raise self._refuse(node, f"the recursion of {name}")
-        arguments = [self._evaluate(each) for each in node.args]
+        arguments = [self._evaluate(entry) for entry in node.args]
         outer = (
             self._names, self._scope, self._globals, self._line, self._file, self._tree,
             self._loops,
@@ -788,14 +691,14 @@ class _Python(Translator):
         self._tree = self._enter_source(function)
         self._frames.append(_Frame(name, self.new_key((_FALSE,)), None))
         for parameter, argument in zip(self._tree.args.args, arguments, strict=True):
-            if isinstance(argument, _Array | tuple):
+            if isinstance(argument, KernelArray | tuple):
                 self._names[parameter.arg] = argument
             else:
                 self._assign(parameter.arg, self._as_operand(argument, node))
         self._declare(self._tree)
         result_type = self._known.get(f"{name}.return")
         if result_type is not None:
-            self._names["return"] = self.held(None, (Constant(0, result_type),))
+            self._names["return"] = self.held(None, (ConstantOperand(0, result_type),))
         self.statements(self._tree.body)
         place = self._names.get("return")
         result = self._variable_value(place) if isinstance(place, Held) else _FALSE
@@ -804,113 +707,6 @@ class _Python(Translator):
             self._names, self._scope, self._globals, self._line, self._file, self._tree,
             self._loops,
         ) = outer  # fmt: skip
-        return result
-
-    def _cuda_call(self, node: ast.Call, path: str) -> Any:
-        builder = self.builder
-        group, _, name = path.rpartition(".")
-        if path in ("grid", "gridsize"):
-            return self._grid(node, path)
-        if path in ("syncthreads", "syncwarp"):
-            level = "block" if path == "syncthreads" else "warp"
-            builder.write(Barrier(level=level, at=builder.at))
-            return None
-        if path in ("threadfence", "threadfence_block", "threadfence_system"):
-            return None
-        if name == "array" and group in ("shared", "local"):
-            return self._array(node, group)
-        if group == "atomic":
-            return self._atomic(node, name)
-        if name in _SHUFFLES:
-            value, lane = (self._operand(each) for each in node.args[1:3])
-            result = builder.value(value.type)
-            whole = Constant(32, Scalar.I32)
-            operands = (value, builder.cast(lane, Scalar.I32), whole)
-            builder.write(Warp(result, f"shfl.{_SHUFFLES[name]}", operands, builder.at))
-            return result
-        if name in _VOTES:
-            condition = self._truth(node.args[1])
-            result = builder.value(Scalar.U32 if name == "ballot_sync" else Scalar.I32)
-            builder.write(Warp(result, _VOTES[name], (condition,), builder.at))
-            return result
-        if name in ("popc", "clz", "ffs", "brev"):
-            value = self._operand(node.args[0])
-            return builder.compute(name, value.type, value)
-        if name == "fma":
-            values = [self._floating(self._operand(each)) for each in node.args]
-            type = values[0].type
-            return builder.compute("fma", type, *(builder.cast(each, type) for each in values))
-        raise self._refuse(node, f"cuda.{path}")
-
-    def _grid(self, node: ast.Call, path: str) -> Any:
-        dimensions = self._operand(node.args[0])
-        if not isinstance(dimensions, Constant) or dimensions.value not in (1, 2, 3):
-            raise self._refuse(node, f"cuda.{path} of this")
-        values = []
-        for axis in "xyz"[: int(dimensions.value)]:
-            if path == "grid":
-                start = self.builder.compute(
-                    "mul",
-                    Scalar.U32,
-                    self.builder.index(f"block.{axis}"),
-                    self.builder.index(f"block.dim.{axis}"),
-                )
-                place = self.builder.compute(
-                    "add", Scalar.U32, start, self.builder.index(f"thread.{axis}")
-                )
-            else:
-                place = self.builder.compute(
-                    "mul",
-                    Scalar.U32,
-                    self.builder.index(f"grid.dim.{axis}"),
-                    self.builder.index(f"block.dim.{axis}"),
-                )
-            wide = self.builder.cast(place, Scalar.I64)
-            self._natural.add(wide)
-            values.append(wide)
-        return values[0] if len(values) == 1 else tuple(values)
-
-    def _array(self, node: ast.Call, group: str) -> _Array:
-        given = {each.arg: each.value for each in node.keywords}
-        listed = [*node.args, *(given[each] for each in ("shape", "dtype") if each in given)]
-        if len(listed) != 2:
-            raise self._refuse(node, f"cuda.{group}.array without a shape and a type")
-        shape = self._evaluate(listed[0])
-        element = scalar_of(self._evaluate(listed[1]))
-        several = shape if isinstance(shape, tuple) else (shape,)
-        sizes = [self._as_operand(each, node) for each in several]
-        if element is None or not all(isinstance(each, Constant) for each in sizes):
-            raise self._refuse(node, f"cuda.{group}.array whose shape or type is no constant")
-        total = math.prod(int(each.value) for each in sizes if isinstance(each, Constant))
-        space = Space.SHARED if group == "shared" else Space.PRIVATE
-        size = total * element.size if total or group == "local" else None
-        base = self.builder.alloc(space, size, element, group)
-        wide = tuple(self.builder.cast(each, Scalar.I64) for each in sizes)
-        return _Array(base, element, wide)
-
-    def _atomic(self, node: ast.Call, name: str) -> Operand:
-        builder = self.builder
-        array = self._evaluate(node.args[0])
-        if not isinstance(array, _Array):
-            raise self._refuse(node, f"cuda.atomic.{name} on what is no array")
-        if name in ("compare_and_swap", "cas"):
-            indices: Any = (Constant(0, Scalar.I64),) if name != "cas" else None
-            indices = indices or self._evaluate(node.args[1])
-            old, new = (self._operand(each) for each in node.args[-2:])
-        elif name in _ATOMICS:
-            indices, old = self._evaluate(node.args[1]), None
-            new = self._operand(node.args[2])
-        else:
-            raise self._refuse(node, f"cuda.atomic.{name}")
-        several = indices if isinstance(indices, tuple) else (indices,)
-        address, element = self._located(
-            node, array, [self._as_operand(each, node) for each in several]
-        )
-        result = builder.value(element)
-        value = builder.cast(new, element)
-        compare = None if old is None else builder.cast(old, element)
-        kind = "cas" if old is not None else _ATOMICS[name]
-        builder.write(Atomic(result, kind, moved(address, 0), value, compare, builder.at))
         return result
 
 
@@ -926,10 +722,6 @@ def type_name(value: Any) -> str:
     return type(value).__name__
 
 
-def _is_natural(value: Operand) -> bool:
-    return isinstance(value, Constant) and value.value >= 0
-
-
 def _jumps(node: ast.AST, *, in_loop: bool = False) -> set[str]:
     """Which of `return`, `break` and `continue` may leave a statement."""
     match node:
@@ -940,10 +732,10 @@ def _jumps(node: ast.AST, *, in_loop: bool = False) -> set[str]:
         case ast.Continue():
             return set() if in_loop else {"continue"}
     loop = in_loop or isinstance(node, ast.For | ast.While)
-    found: set[str] = set()
+    collected: set[str] = set()
     for child in ast.iter_child_nodes(node):
-        found |= _jumps(child, in_loop=loop)
-    return found
+        collected |= _jumps(child, in_loop=loop)
+    return collected
 
 
 def _reading(target: ast.expr) -> ast.expr:
@@ -959,7 +751,7 @@ def _reading(target: ast.expr) -> ast.expr:
 
 def _cuda_path(value: Any) -> str | None:
     """The path of an object below `cuda`: "" for the module, "atomic.add" for that function."""
-    if isinstance(value, _Attribute):
+    if isinstance(value, Attribute):
         return value.path
     path = getattr(value, "cuda_path", None)
     if isinstance(path, str):

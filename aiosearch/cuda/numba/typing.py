@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..interpreter.arithmetic import NUMPY
-from ..ir.types import Scalar
+from ..ir.operations import Operand
+from ..ir.types import ScalarType
 
-SCALARS = {dtype: scalar for scalar, dtype in NUMPY.items() if scalar is not Scalar.PTR}
+SCALARS = {dtype: scalar for scalar, dtype in NUMPY.items() if scalar is not ScalarType.PTR}
 
 
-def scalar_of(dtype: Any) -> Scalar | None:
+def scalar_of(dtype: Any) -> ScalarType | None:
     """The scalar that a type of NumPy or Numba is; none for what is none."""
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or dtype
     plain = {"int": "int64", "float": "float64", "bool": "bool", "boolean": "bool"}
@@ -22,14 +24,39 @@ def scalar_of(dtype: Any) -> Scalar | None:
         return None
 
 
-def promoted(one: Scalar, other: Scalar) -> Scalar:
+def promoted(first: ScalarType, second: ScalarType) -> ScalarType:
     """The type that holds values of both."""
-    return SCALARS[np.promote_types(NUMPY[one], NUMPY[other])]
+    return SCALARS[np.promote_types(NUMPY[first], NUMPY[second])]
 
 
-def computed(one: Scalar, other: Scalar) -> Scalar:
+def computed(first: ScalarType, second: ScalarType) -> ScalarType:
     """The type of a sum: whole numbers become at least 64 bits wide."""
-    type = promoted(one, other)
+    type = promoted(first, second)
     if type.is_float:
         return type
-    return Scalar.U64 if type in (Scalar.U64,) else Scalar.I64
+    return ScalarType.U64 if type in (ScalarType.U64,) else ScalarType.I64
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayArgument:
+    """An argument that is a contiguous array."""
+
+    element: ScalarType
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelArray:
+    """An array in a kernel: where it begins, and its sizes."""
+
+    base: Operand
+    element: ScalarType
+    shape: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A name such as `cuda.atomic.add`, or an attribute of an array, that is called later."""
+
+    path: str
+    owner: KernelArray | None = None

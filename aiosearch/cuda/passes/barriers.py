@@ -29,11 +29,11 @@ from dataclasses import dataclass, replace
 
 from ..ir.operations import (
     Barrier,
-    Block,
     For,
-    Function,
     Location,
     Operation,
+    ParallelFunction,
+    Region,
     While,
     regions,
     walk,
@@ -46,15 +46,15 @@ from .effects import Definitions, Effect, conflict, deep_effects
 class _Step:
     """One block on the way from the kernel's body to a barrier, and the place in it."""
 
-    block: Block
+    block: Region
     place: int
     in_loop: bool
     """Whether the block is the body of a loop."""
 
 
 def without_needless(
-    function: Function, block: tuple[int, int, int]
-) -> tuple[Function, tuple[Location, ...]]:
+    function: ParallelFunction, block: tuple[int, int, int]
+) -> tuple[ParallelFunction, tuple[Location, ...]]:
     """The kernel without barriers that order nothing, and where those stood."""
     removed: list[Location] = []
     while True:
@@ -68,10 +68,10 @@ def without_needless(
 
 
 def _first_needless(
-    body: Block, definitions: Definitions, block: tuple[int, int, int]
+    body: Region, definitions: Definitions, block: tuple[int, int, int]
 ) -> list[_Step] | None:
-    def conflicts(one: Sequence[Effect], other: Sequence[Effect]) -> bool:
-        return any(conflict(a, b, definitions, block) for a in one for b in other)
+    def conflicts(first: Sequence[Effect], second: Sequence[Effect]) -> bool:
+        return any(conflict(a, b, definitions, block) for a in first for b in second)
 
     for path in _barriers(body, [], False):
         near, behind = _before(path, definitions, True), _behind(path, definitions, False)
@@ -83,16 +83,16 @@ def _first_needless(
     return None
 
 
-def _barriers(block: Block, outer: list[_Step], in_loop: bool) -> list[list[_Step]]:
+def _barriers(block: Region, outer: list[_Step], in_loop: bool) -> list[list[_Step]]:
     """The ways to all barriers of blocks."""
-    found: list[list[_Step]] = []
+    collected: list[list[_Step]] = []
     for place, operation in enumerate(block.operations):
         path = [*outer, _Step(block, place, in_loop)]
         if _orders_all(operation):
-            found.append(path)
+            collected.append(path)
         for region in regions(operation):
-            found += _barriers(region, path, isinstance(operation, For | While))
-    return found
+            collected += _barriers(region, path, isinstance(operation, For | While))
+    return collected
 
 
 def _before(path: list[_Step], definitions: Definitions, to_barrier: bool) -> list[Effect]:
@@ -118,16 +118,17 @@ def _collected(
     Only a barrier that every way passes ends the search: one in the same block, or in a block that
     encloses it. One inside of a branch or loop may not be reached, so what holds it counts whole.
     """
-    found: list[Effect] = []
+    collected: list[Effect] = []
     for step in reversed(path):
         for operation in side(step):
             if to_barrier and _orders_all(operation):
-                return found
-            found += deep_effects(operation, definitions)
+                return collected
+            collected += deep_effects(operation, definitions)
+        # What stands on one side in this turn stands on the other side of the turn before.
         if step.in_loop:
             for operation in step.block.operations:
-                found += deep_effects(operation, definitions)
-    return found
+                collected += deep_effects(operation, definitions)
+    return collected
 
 
 def _orders_all(operation: Operation) -> bool:
@@ -135,22 +136,22 @@ def _orders_all(operation: Operation) -> bool:
     return isinstance(operation, Barrier) and operation.level == "block" and operation.dims == "xyz"
 
 
-def _without(path: list[_Step]) -> Block:
+def _without(path: list[_Step]) -> Region:
     """The body without the barrier that the path leads to."""
     last = path[-1]
-    block = Block(
+    block = Region(
         last.block.operations[: last.place] + last.block.operations[last.place + 1 :],
         last.block.yields,
     )
     for step, inner in zip(reversed(path[:-1]), reversed(path[1:]), strict=True):
         operation = step.block.operations[step.place]
-        blocks = tuple(block if each is inner.block else each for each in regions(operation))
+        blocks = tuple(block if item is inner.block else item for item in regions(operation))
         lines = list(step.block.operations)
         lines[step.place] = with_regions(operation, blocks)
-        block = Block(tuple(lines), step.block.yields)
+        block = Region(tuple(lines), step.block.yields)
     return block
 
 
-def barriers(function: Function) -> int:
+def barriers(function: ParallelFunction) -> int:
     """How many barriers of blocks a kernel has."""
-    return sum(isinstance(each, Barrier) and each.level == "block" for each in walk(function.body))
+    return sum(isinstance(item, Barrier) and item.level == "block" for item in walk(function.body))

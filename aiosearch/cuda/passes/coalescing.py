@@ -16,12 +16,12 @@ from dataclasses import replace
 
 from ..ir.operations import (
     Alloc,
-    Block,
     Compute,
-    Function,
     Load,
+    MemorySpace,
     Operation,
-    Space,
+    ParallelFunction,
+    Region,
     Store,
     Threads,
     Value,
@@ -33,12 +33,12 @@ from ..ir.operations import (
 from .rewriting import substituted
 
 
-def coalesced(function: Function) -> Function:
+def coalesced(function: ParallelFunction) -> ParallelFunction:
     """The kernel after fission, with copies between cells taken out where that is possible."""
     cells = {
-        each.result
-        for each in walk(function.body)
-        if isinstance(each, Alloc) and each.space is Space.EXPANDED
+        item.result
+        for item in walk(function.body)
+        if isinstance(item, Alloc) and item.space is MemorySpace.EXPANDED
     }
     uses = Counter(
         value
@@ -52,29 +52,29 @@ def coalesced(function: Function) -> Function:
         return function
     body = substituted(body, merged)
     lines = tuple(
-        each for each in body.operations if not (isinstance(each, Alloc) and each.result in merged)
+        item for item in body.operations if not (isinstance(item, Alloc) and item.result in merged)
     )
-    return replace(function, body=Block(lines, body.yields))
+    return replace(function, body=Region(lines, body.yields))
 
 
-def _block(block: Block, uses: Counter[Value], merged: dict[Value, Value]) -> Block:
+def _block(block: Region, uses: Counter[Value], merged: dict[Value, Value]) -> Region:
     lines: list[Operation] = []
     for operation in block.operations:
         if isinstance(operation, Threads):
             operation = _shortened(operation, lines, uses, merged)
-            if any(isinstance(each, Compute | Load) is False for each in operation.body.operations):
+            if any(isinstance(item, Compute | Load) is False for item in operation.body.operations):
                 lines.append(operation)
             continue
-        blocks = tuple(_block(each, uses, merged) for each in regions(operation))
+        blocks = tuple(_block(item, uses, merged) for item in regions(operation))
         lines.append(with_regions(operation, blocks))
-    return Block(tuple(lines), block.yields)
+    return Region(tuple(lines), block.yields)
 
 
 def _shortened(
     threads: Threads, before: list[Operation], uses: Counter[Value], merged: dict[Value, Value]
 ) -> Threads:
     """Without copies that an earlier loop over threads can do instead."""
-    loads = {each.result: each for each in threads.body.operations if isinstance(each, Load)}
+    loads = {item.result: item for item in threads.body.operations if isinstance(item, Load)}
     lines = []
     for operation in threads.body.operations:
         if isinstance(operation, Store) and operation.value in loads:
@@ -92,18 +92,21 @@ def _shortened(
                 and _is_last(source, target, before)
                 and _mentions(threads, target) == 1
             ):
+                # From here on the earlier store goes to the target, and the copy is not written.
                 merged[source] = target
                 continue
         lines.append(operation)
-    return Threads(Block(tuple(lines)), threads.at)
+    return Threads(Region(tuple(lines)), threads.at)
 
 
 def _is_cell(load: Load, store: Store) -> bool:
     """Whether both are a thread's own cell."""
-    one, other = load.address, store.address
-    return (one.index, one.scale, one.offset) == (other.index, other.scale, other.offset) and (
-        one.scale == store.type.size
-    )
+    first, second = load.address, store.address
+    return (first.index, first.scale, first.offset) == (
+        second.index,
+        second.scale,
+        second.offset,
+    ) and (first.scale == store.type.size)
 
 
 def _is_last(source: Value, target: Value, before: list[Operation]) -> bool:
@@ -112,11 +115,11 @@ def _is_last(source: Value, target: Value, before: list[Operation]) -> bool:
         if isinstance(operation, Threads):
             stores = [
                 place
-                for place, each in enumerate(operation.body.operations)
-                if isinstance(each, Store) and each.address.base == source
+                for place, item in enumerate(operation.body.operations)
+                if isinstance(item, Store) and item.address.base == source
             ]
             if stores:
-                behind = Threads(Block(operation.body.operations[stores[-1] :]))
+                behind = Threads(Region(operation.body.operations[stores[-1] :]))
                 return not _mentions(behind, target)
         if _mentions(operation, target):
             return False
@@ -124,4 +127,4 @@ def _is_last(source: Value, target: Value, before: list[Operation]) -> bool:
 
 
 def _mentions(operation: Operation, value: Value) -> int:
-    return sum(value in operands(each) for each in walk(Block((operation,))))
+    return sum(value in operands(item) for item in walk(Region((operation,))))

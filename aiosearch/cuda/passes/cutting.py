@@ -65,9 +65,9 @@ class _Graph:
     def __init__(self) -> None:
         self._left: dict[object, dict[object, int]] = {}
 
-    def edge(self, one: object, other: object, capacity: int) -> None:
-        self._left.setdefault(one, {})[other] = capacity
-        self._left.setdefault(other, {}).setdefault(one, 0)
+    def edge(self, first: object, second: object, capacity: int) -> None:
+        self._left.setdefault(first, {})[second] = capacity
+        self._left.setdefault(second, {}).setdefault(first, 0)
 
     def saturated(self) -> set[object]:
         """Lets as much flow as can, and gives what can still be reached from the source, None."""
@@ -76,10 +76,10 @@ class _Graph:
             queue: deque[object] = deque([None])
             while queue and True not in came:
                 node = queue.popleft()
-                for other, capacity in self._left.get(node, {}).items():
-                    if capacity and other not in came:
-                        came[other] = node
-                        queue.append(other)
+                for second, capacity in self._left.get(node, {}).items():
+                    if capacity and second not in came:
+                        came[second] = node
+                        queue.append(second)
             if True not in came:
                 return set(came)
             self._augment(came)
@@ -90,7 +90,7 @@ class _Graph:
         while node is not None:
             way.append((came[node], node))
             node = came[node]
-        amount = min(self._left[one][other] for one, other in way)
-        for one, other in way:
-            self._left[one][other] -= amount
-            self._left[other][one] += amount
+        amount = min(self._left[first][second] for first, second in way)
+        for first, second in way:
+            self._left[first][second] -= amount
+            self._left[second][first] += amount

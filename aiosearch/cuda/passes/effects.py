@@ -15,26 +15,26 @@ from ..ir.operations import (
     Address,
     Alloc,
     Atomic,
-    Block,
     Call,
     Compute,
-    Constant,
-    Function,
+    ConstantOperand,
     Load,
     Location,
     Operand,
     Operation,
+    ParallelFunction,
+    Region,
     Store,
     Value,
     Warp,
     regions,
     walk,
 )
-from ..ir.types import Scalar
+from ..ir.types import ScalarType
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
+class AffineForm:
     """A sum of values times whole numbers, plus a number."""
 
     terms: tuple[tuple[Value, int], ...]
@@ -46,7 +46,7 @@ class Effect:
     """One access. No root means that it can be anywhere."""
 
     root: Value | None
-    form: Affine | None
+    form: AffineForm | None
     writes: bool
     size: int
     at: Location
@@ -55,13 +55,13 @@ class Effect:
 class Definitions:
     """What defines each value of a kernel, and from that roots and affine forms."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: ParallelFunction) -> None:
         self.of: dict[Value, Operation] = {}
         for operation in walk(function.body):
             if isinstance(operation, Compute | Alloc | Load | Atomic | Warp):
                 self.of[operation.result] = operation
-        self.outside = {each.value for each in function.parameters}
-        self.outside |= {each.value for each in function.symbols}
+        self.outside = {item.value for item in function.parameters}
+        self.outside |= {item.value for item in function.symbols}
         self._written: set[Value | None] | None = None
         self._body = function.body
 
@@ -81,18 +81,18 @@ class Definitions:
     def is_alloc(self, root: Value | None) -> bool:
         return root is not None and isinstance(self.of.get(root), Alloc)
 
-    def affine(self, operand: Operand) -> Affine | None:
+    def affine(self, operand: Operand) -> AffineForm | None:
         """The operand as a sum of indices and of values that no operation here defines."""
         terms: dict[Value, int] = {}
         constant = self._add(operand, 1, terms)
         if constant is None:
             return None
-        listed = sorted(terms.items(), key=lambda each: each[0].number)
-        return Affine(tuple((one, factor) for one, factor in listed if factor), constant)
+        listed = sorted(terms.items(), key=lambda item: item[0].number)
+        return AffineForm(tuple((first, factor) for first, factor in listed if factor), constant)
 
     def _add(self, operand: Operand, factor: int, terms: dict[Value, int]) -> int | None:
         """Adds a multiple of an operand to the terms; gives its constant part."""
-        if isinstance(operand, Constant):
+        if isinstance(operand, ConstantOperand):
             return None if isinstance(operand.value, float) else int(operand.value) * factor
         operation = self.of.get(operand)
         if isinstance(operation, Compute):
@@ -100,19 +100,19 @@ class Definitions:
             if name == "cast" and several[0].type.is_integer and several[0].type.size <= 4:
                 return self._add(several[0], factor, terms)
             if name in ("add", "sub"):
-                one = self._add(several[0], factor, terms)
-                other = self._add(several[1], factor if name == "add" else -factor, terms)
-                return None if one is None or other is None else one + other
-            if name == "mul" and isinstance(several[1], Constant):
+                first = self._add(several[0], factor, terms)
+                second = self._add(several[1], factor if name == "add" else -factor, terms)
+                return None if first is None or second is None else first + second
+            if name == "mul" and isinstance(several[1], ConstantOperand):
                 return self._add(several[0], factor * int(several[1].value), terms)
-            if name == "mul" and isinstance(several[0], Constant):
+            if name == "mul" and isinstance(several[0], ConstantOperand):
                 return self._add(several[1], factor * int(several[0].value), terms)
-            if name == "shl" and isinstance(several[1], Constant):
+            if name == "shl" and isinstance(several[1], ConstantOperand):
                 return self._add(several[0], factor << int(several[1].value), terms)
         terms[operand] = terms.get(operand, 0) + factor
         return 0
 
-    def form(self, address: Address) -> Affine | None:
+    def form(self, address: Address) -> AffineForm | None:
         """The bytes between an address and its root."""
         terms: dict[Value, int] = {}
         total = address.offset
@@ -130,8 +130,8 @@ class Definitions:
                 return None
             total += part
             base = operation.operands[0]
-        listed = sorted(terms.items(), key=lambda each: each[0].number)
-        return Affine(tuple((one, factor) for one, factor in listed if factor), total)
+        listed = sorted(terms.items(), key=lambda item: item[0].number)
+        return AffineForm(tuple((first, factor) for first, factor in listed if factor), total)
 
     def index_of(self, value: Value) -> str | None:
         """Which of a thread's or block's indices a value is."""
@@ -142,25 +142,27 @@ class Definitions:
         """Whether nothing in the kernel can write where an address points."""
         root = self.root(address.base)
         if self._written is None:
-            self._written = {each.root for each in effects(self._body, self) if each.writes}
-        return root is not None and not any(may_alias(root, other, self) for other in self._written)
+            self._written = {item.root for item in effects(self._body, self) if item.writes}
+        return root is not None and not any(
+            may_alias(root, second, self) for second in self._written
+        )
 
 
-def may_alias(one: Value | None, other: Value | None, definitions: Definitions) -> bool:
+def may_alias(first: Value | None, second: Value | None, definitions: Definitions) -> bool:
     """Whether memory of two roots can overlap."""
-    if one == other:
+    if first == second:
         return True
-    if definitions.is_alloc(one) or definitions.is_alloc(other):
-        return one is None or other is None
+    if definitions.is_alloc(first) or definitions.is_alloc(second):
+        return first is None or second is None
     return True
 
 
-def effects(block: Block, definitions: Definitions) -> list[Effect]:
+def effects(block: Region, definitions: Definitions) -> list[Effect]:
     """The accesses of a block and everything in it, in order."""
-    found: list[Effect] = []
+    collected: list[Effect] = []
     for operation in walk(block):
-        found += effects_of(operation, definitions)
-    return found
+        collected += effects_of(operation, definitions)
+    return collected
 
 
 def effects_of(operation: Operation, definitions: Definitions) -> list[Effect]:
@@ -183,37 +185,37 @@ def effects_of(operation: Operation, definitions: Definitions) -> list[Effect]:
 
 def deep_effects(operation: Operation, definitions: Definitions) -> list[Effect]:
     """The accesses of one operation and of its blocks."""
-    found = effects_of(operation, definitions)
+    collected = effects_of(operation, definitions)
     for region in regions(operation):
-        found += effects(region, definitions)
-    return found
+        collected += effects(region, definitions)
+    return collected
 
 
 def _effect(
-    address: Address, writes: bool, type: Scalar, at: Location, definitions: Definitions
+    address: Address, writes: bool, type: ScalarType, at: Location, definitions: Definitions
 ) -> Effect:
     root = definitions.root(address.base)
     return Effect(root, definitions.form(address), writes, type.size, at)
 
 
 def conflict(
-    one: Effect, other: Effect, definitions: Definitions, block: tuple[int, int, int]
+    first: Effect, second: Effect, definitions: Definitions, block: tuple[int, int, int]
 ) -> bool:
     """Whether two accesses of different threads can meet, one of them a write."""
-    if not (one.writes or other.writes):
+    if not (first.writes or second.writes):
         return False
-    if not may_alias(one.root, other.root, definitions):
+    if not may_alias(first.root, second.root, definitions):
         return False
-    if one.root is None or one.root != other.root or one.form is None or other.form is None:
+    if first.root is None or first.root != second.root or first.form is None or second.form is None:
         return True
-    if one.form.terms != other.form.terms:
+    if first.form.terms != second.form.terms:
         return True
-    return not _separates(one.form, other.form, one.size, other.size, definitions, block)
+    return not _separates(first.form, second.form, first.size, second.size, definitions, block)
 
 
 def _separates(
-    one: Affine,
-    other: Affine,
+    first: AffineForm,
+    second: AffineForm,
     one_size: int,
     other_size: int,
     definitions: Definitions,
@@ -226,12 +228,12 @@ def _separates(
     below 16 separates accesses of 4 bytes. What is no thread's index must be the same in all
     threads and at both accesses: parameters and the block's index are, values of a loop may not be.
     """
-    span = max(one_size, other_size) + abs(one.constant - other.constant)
+    span = max(one_size, other_size) + abs(first.constant - second.constant)
     if span > max(one_size, other_size):
         return False
     seen: set[str] = set()
     factors = []
-    for value, factor in one.terms:
+    for value, factor in first.terms:
         name = definitions.index_of(value)
         if name is not None and name.startswith("thread."):
             seen.add(name)

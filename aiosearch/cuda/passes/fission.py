@@ -34,18 +34,18 @@ from ..ir.operations import (
     Alloc,
     Atomic,
     Barrier,
-    Block,
     Call,
     Compute,
-    Constant,
+    ConstantOperand,
     For,
-    Function,
     If,
     Load,
     Location,
+    MemorySpace,
     Operand,
     Operation,
-    Space,
+    ParallelFunction,
+    Region,
     Store,
     Threads,
     Value,
@@ -57,7 +57,7 @@ from ..ir.operations import (
     used,
     walk,
 )
-from ..ir.types import Scalar
+from ..ir.types import ScalarType
 from .cutting import Policy, minimum_cut
 from .effects import Definitions
 from .rewriting import substituted
@@ -68,19 +68,21 @@ from .uniformity import uniform_values
 class Split:
     """A kernel after fission: what a block does."""
 
-    function: Function
+    function: ParallelFunction
     stored: tuple[Value, ...]
     """The values that cross a barrier in memory."""
     recomputed: tuple[Value, ...]
 
 
-def split(function: Function, block: tuple[int, int, int], policy: Policy = Policy.CUT) -> Split:
+def split(
+    function: ParallelFunction, block: tuple[int, int, int], policy: Policy = Policy.CUT
+) -> Split:
     """Cuts a kernel at its barriers, for blocks of one shape."""
     return _Fission(function, block, policy).split()
 
 
 @dataclass(slots=True)
-class _Piece:
+class _FissionPiece:
     """What goes into one loop over threads, or an operation of the block around such loops."""
 
     lines: list[Operation] = field(default_factory=list)
@@ -88,7 +90,9 @@ class _Piece:
 
 
 class _Fission:
-    def __init__(self, function: Function, block: tuple[int, int, int], policy: Policy) -> None:
+    def __init__(
+        self, function: ParallelFunction, block: tuple[int, int, int], policy: Policy
+    ) -> None:
         self._function = function
         self._threads = block[0] * block[1] * block[2]
         self._policy = policy
@@ -108,7 +112,7 @@ class _Fission:
         self._recomputed: set[Value] = set()
         self._lines: dict[Value, Operation] = {}
         self._exits = any(
-            isinstance(each, Call) and each.name == "exit" for each in walk(function.body)
+            isinstance(item, Call) and item.name == "exit" for item in walk(function.body)
         )
         self._present: Value | None = None
         """The cells that say which threads take part, where not all do."""
@@ -119,34 +123,38 @@ class _Fission:
         body = self._function.body
         self._number_pieces(body)
         self._find_needed(body)
+        # Only now is it known which values cross; what is stored gets its array before anything is
+        # written.
         stored = self._choose()
-        for value in sorted(stored | self._carriers, key=lambda each: each.number):
+        for value in sorted(stored | self._carriers, key=lambda item: item.number):
             if value not in self._shares:
                 self._cells[value] = self._cell(value)
         for value, carried in self._shares.items():
             self._cells[value] = self._cells[carried]
+        # A pointer into memory of one thread has to stay valid in all pieces, so the layout comes
+        # before them.
         self._expand(body)
         lines = self._block(body)
         shared = [
-            each
-            for each in body.operations
-            if isinstance(each, Alloc) and each.space is Space.SHARED
+            item
+            for item in body.operations
+            if isinstance(item, Alloc) and item.space is MemorySpace.SHARED
         ]
-        whole = Block((*shared, *self._allocations, *lines))
+        whole = Region((*shared, *self._allocations, *lines))
         return Split(
             replace(self._function, body=whole),
-            tuple(sorted(self._cells, key=lambda each: each.number)),
-            tuple(sorted(self._recomputed, key=lambda each: each.number)),
+            tuple(sorted(self._cells, key=lambda item: item.number)),
+            tuple(sorted(self._recomputed, key=lambda item: item.number)),
         )
 
     # --- analysis
 
-    def _fresh(self, type: Scalar, hint: str = "") -> Value:
+    def _fresh(self, type: ScalarType, hint: str = "") -> Value:
         self._number += 1
         return Value(self._number, type, hint)
 
     def _is_uniform(self, operand: Operand) -> bool:
-        return isinstance(operand, Constant) or operand in self._uniform
+        return isinstance(operand, ConstantOperand) or operand in self._uniform
 
     def _hoists(self, operation: Operation) -> bool:
         """Whether the block computes it once, outside of the loops over threads."""
@@ -154,22 +162,22 @@ class _Fission:
         return (
             bool(defined)
             and isinstance(operation, Compute | If | For | While)
-            and all(each in self._uniform for each in defined)
+            and all(item in self._uniform for item in defined)
         )
 
-    def _split_up(self, block: Block) -> list[_Piece]:
+    def _split_up(self, block: Region) -> list[_FissionPiece]:
         """The pieces of a block: between barriers, and operations with barriers inside."""
-        pieces = [_Piece()]
+        pieces = [_FissionPiece()]
         for operation in block.operations:
             if isinstance(operation, Barrier) and operation.level == "block":
-                pieces.append(_Piece())
+                pieces.append(_FissionPiece())
             elif any(map(has_barrier, regions(operation))):
-                pieces += [_Piece(around=operation), _Piece()]
+                pieces += [_FissionPiece(around=operation), _FissionPiece()]
             else:
                 pieces[-1].lines.append(operation)
         return pieces
 
-    def _number_pieces(self, block: Block) -> None:
+    def _number_pieces(self, block: Region) -> None:
         """Notes for each value of a thread in which piece it is computed."""
         for piece in self._split_up(block):
             self._pieces += 1
@@ -190,13 +198,13 @@ class _Fission:
             for result, carried in zip(operation.results, operation.carried, strict=True):
                 if result not in self._uniform and carried not in self._uniform:
                     self._shares[result] = carried
-        self._carriers |= {each for each in values if each not in self._uniform}
+        self._carriers |= {item for item in values if item not in self._uniform}
 
-    def _find_needed(self, block: Block) -> None:
+    def _find_needed(self, block: Region) -> None:
         """Notes which values a piece takes from others."""
         pieces = self._split_up(block)
         for piece in pieces:
-            self._need(used(Block(tuple(piece.lines))), _own(piece.lines))
+            self._need(used(Region(tuple(piece.lines))), _own(piece.lines))
             if piece.around is not None:
                 # Bounds and conditions are read by the block: thread 0's cell.
                 self._need(set(_values(operands(piece.around))), set())
@@ -205,9 +213,9 @@ class _Fission:
         final = pieces[-1]
         self._need(set(_values(block.yields)), _own(final.lines))
 
-    def _need(self, values: Iterable[Value], own: set[Value]) -> None:
+    def _need(self, values: Iterable[Value], local: set[Value]) -> None:
         for value in values:
-            if value in own or value in self._uniform or value in self._carriers:
+            if value in local or value in self._uniform or value in self._carriers:
                 continue
             if isinstance(self._lines.get(value), Alloc) or value not in self._piece_of:
                 continue
@@ -215,8 +223,9 @@ class _Fission:
 
     def _choose(self) -> set[Value]:
         """The values to store."""
+        # Indices of threads are free everywhere, so not even this policy stores them.
         if self._policy is Policy.STORE:
-            trivial = {each for each in self._needed if self._is_index(each)}
+            trivial = {item for item in self._needed if self._is_index(item)}
             self._recomputed = set(trivial)
             return self._needed - trivial
         graph: dict[Value, list[Value]] = {}
@@ -234,22 +243,24 @@ class _Fission:
                 if operand not in self._uniform and operand in self._piece_of:
                     graph[value].append(operand)
                     pending.append(operand)
+        # What a loop carries has cells anyway and uniform values are the block's, so neither is in
+        # the graph.
         stored = minimum_cut(graph, sources, self._needed)
         self._recomputed = self._reached_without(stored)
         return stored
 
     def _reached_without(self, stored: set[Value]) -> set[Value]:
-        found: set[Value] = set()
-        pending = [each for each in self._needed if each not in stored]
+        collected: set[Value] = set()
+        pending = [item for item in self._needed if item not in stored]
         while pending:
             value = pending.pop()
-            if value in found or value in stored or value not in self._piece_of:
+            if value in collected or value in stored or value not in self._piece_of:
                 continue
             if value in self._uniform or isinstance(self._lines[value], Alloc):
                 continue
-            found.add(value)
+            collected.add(value)
             pending += _values(operands(self._lines[value]))
-        return found
+        return collected
 
     def _is_index(self, value: Value) -> bool:
         operation = self._lines.get(value)
@@ -268,36 +279,36 @@ class _Fission:
 
     # --- memory of one thread
 
-    def _expand(self, body: Block) -> None:
+    def _expand(self, body: Region) -> None:
         """Lays out memory of a thread that several pieces use for all threads of the block."""
         allocations = {
-            each.result: each
-            for each in walk(body)
-            if isinstance(each, Alloc) and each.space is Space.PRIVATE
+            item.result: item
+            for item in walk(body)
+            if isinstance(item, Alloc) and item.space is MemorySpace.PRIVATE
         }
-        uses: dict[Value, set[int]] = {each: set() for each in allocations}
+        uses: dict[Value, set[int]] = {item: set() for item in allocations}
         self._gather_uses(body, uses)
         for pointer, operation in allocations.items():
             if len(uses[pointer]) <= 1:
                 continue
             assert operation.size is not None
-            array = self._fresh(Scalar.PTR, pointer.hint)
+            array = self._fresh(ScalarType.PTR, pointer.hint)
             size = operation.size * self._threads
             self._allocations.append(
-                Alloc(array, Space.EXPANDED, size, operation.element, operation.at)
+                Alloc(array, MemorySpace.EXPANDED, size, operation.element, operation.at)
             )
             self._expanded[pointer] = array
 
-    def _gather_uses(self, block: Block, uses: dict[Value, set[int]]) -> None:
+    def _gather_uses(self, block: Region, uses: dict[Value, set[int]]) -> None:
         for piece in self._split_up(block):
             self._pieces += 1
-            for value in _mentioned(Block(tuple(piece.lines))):
+            for value in _mentioned(Region(tuple(piece.lines))):
                 if value in uses:
                     uses[value].add(self._pieces)
             for operation in piece.lines:
                 # A pointer derived from it may be computed again in any piece.
-                derived = any(each in self._needed for each in results(operation))
-                for value in _mentioned(Block((operation,))) if derived else ():
+                derived = any(item in self._needed for item in results(operation))
+                for value in _mentioned(Region((operation,))) if derived else ():
                     if value in uses:
                         uses[value].add(-1)
             if piece.around is not None:
@@ -307,12 +318,14 @@ class _Fission:
     # --- writing
 
     def _cell(self, value: Value) -> Value:
-        array = self._fresh(Scalar.PTR, value.hint or "cell")
+        array = self._fresh(ScalarType.PTR, value.hint or "cell")
         size = value.type.size * self._threads
-        self._allocations.append(Alloc(array, Space.EXPANDED, size, value.type))
+        self._allocations.append(Alloc(array, MemorySpace.EXPANDED, size, value.type))
         return array
 
-    def _block(self, block: Block, yields: Sequence[tuple[Value, Operand]] = ()) -> list[Operation]:
+    def _block(
+        self, block: Region, yields: Sequence[tuple[Value, Operand]] = ()
+    ) -> list[Operation]:
         """What a block of CUDA does for a block of operations; at the end, cells are written."""
         lines: list[Operation] = []
         pieces = self._split_up(block)
@@ -326,17 +339,17 @@ class _Fission:
     def _piece(
         self, operations: Sequence[Operation], yields: Sequence[tuple[Value, Operand]]
     ) -> list[Operation]:
-        outside = [each for each in operations if self._hoists(each)]
+        outside = [item for item in operations if self._hoists(item)]
         inside = [
-            each
-            for each in operations
-            if not self._hoists(each)
-            and not isinstance(each, Alloc)
-            and not (isinstance(each, Call) and each.name == "exit")
+            item
+            for item in operations
+            if not self._hoists(item)
+            and not isinstance(item, Alloc)
+            and not (isinstance(item, Call) and item.name == "exit")
         ]
         writer = _Writer(self, inside)
         body = writer.body(yields)
-        if not any(isinstance(each, Store | Atomic | Call) for each in walk(body)):
+        if not any(isinstance(item, Store | Atomic | Call) for item in walk(body)):
             return outside
         return [*outside, Threads(body, _place(inside))]
 
@@ -362,12 +375,12 @@ class _Fission:
             case If():
                 condition = self._first(operation.condition, lines)
                 arms = []
-                uniform = [each for each in operation.results if each in self._uniform]
+                uniform = [item for item in operation.results if item in self._uniform]
                 for arm in (operation.then, operation.otherwise):
                     pairs = list(zip(operation.results, arm.yields, strict=True))
-                    body = self._block(arm, [each for each in pairs if each[0] in self._cells])
-                    kept = tuple(last for one, last in pairs if one in self._uniform)
-                    arms.append(Block(tuple(body), kept))
+                    body = self._block(arm, [item for item in pairs if item[0] in self._cells])
+                    retained = tuple(last for first, last in pairs if first in self._uniform)
+                    arms.append(Region(tuple(body), retained))
                 lines.append(If(condition, arms[0], arms[1], tuple(uniform), operation.at))
             case For() | While():
                 lines += self._loop(operation)
@@ -381,17 +394,19 @@ class _Fission:
 
     def _mask(self, condition: Operand, *, negated: bool = False) -> tuple[Value, list[Operation]]:
         """Cells that say for which present threads a condition holds, and who writes them."""
-        truth = self._fresh(Scalar.BOOL, "present")
+        truth = self._fresh(ScalarType.BOOL, "present")
         cell = self._cell(truth)
         lines: list[Operation] = []
+        # Threads outside of the mask around this one never write the new cell, and must not be in
+        # it.
         if self._present is not None:
             clear = _Writer(self, [], masked=False)
-            no = Constant(False, Scalar.BOOL)
+            no = ConstantOperand(False, ScalarType.BOOL)
             lines.append(Threads(clear.body([(truth, no)], {truth: cell})))
         result: Operand = condition
         inside: list[Operation] = []
         if negated:
-            opposite = self._fresh(Scalar.BOOL)
+            opposite = self._fresh(ScalarType.BOOL)
             inside.append(Compute(opposite, "not", (condition,)))
             result = opposite
         writer = _Writer(self, inside)
@@ -400,14 +415,18 @@ class _Fission:
 
     def _any(self, cell: Value, lines: list[Operation]) -> Value:
         """Whether any cell of the block is true."""
-        counter, found = self._fresh(Scalar.I64, "t"), self._fresh(Scalar.BOOL)
-        one, after, result = (self._fresh(Scalar.BOOL) for _ in range(3))
-        body = Block(
-            (Load(one, Address(cell, counter, 1)), Compute(after, "or", (found, one))), (after,)
+        counter, collected = self._fresh(ScalarType.I64, "t"), self._fresh(ScalarType.BOOL)
+        first, after, result = (self._fresh(ScalarType.BOOL) for _ in range(3))
+        body = Region(
+            (Load(first, Address(cell, counter, 1)), Compute(after, "or", (collected, first))),
+            (after,),
         )
-        low, high = Constant(0, Scalar.I64), Constant(self._threads, Scalar.I64)
-        start = (Constant(False, Scalar.BOOL),)
-        lines.append(For(counter, low, high, 1, (found,), start, body, (result,)))
+        low, high = (
+            ConstantOperand(0, ScalarType.I64),
+            ConstantOperand(self._threads, ScalarType.I64),
+        )
+        start = (ConstantOperand(False, ScalarType.BOOL),)
+        lines.append(For(counter, low, high, 1, (collected,), start, body, (result,)))
         return result
 
     def _branch_apart(self, operation: If) -> list[Operation]:
@@ -418,27 +437,29 @@ class _Fission:
         """
         outer = self._present
         lines: list[Operation] = []
-        uniform = [each for each in operation.results if each in self._uniform]
+        uniform = [item for item in operation.results if item in self._uniform]
         masks = []
         for negated in (False, True):
             cell, writes = self._mask(operation.condition, negated=negated)
             lines += writes
             masks.append((cell, self._any(cell, lines)))
         merged: list[list[Operand]] = []
-        for arm, (cell, some) in zip(
+        for arm, (cell, subset) in zip(
             (operation.otherwise, operation.then), reversed(masks), strict=True
         ):
             self._present = cell
             pairs = list(zip(operation.results, arm.yields, strict=True))
-            body = self._block(arm, [each for each in pairs if each[0] in self._cells])
-            kept = tuple(last for one, last in pairs if one in self._uniform)
-            before = merged[-1] if merged else [Constant(0, each.type) for each in kept]
+            body = self._block(arm, [item for item in pairs if item[0] in self._cells])
+            retained = tuple(last for first, last in pairs if first in self._uniform)
+            before = merged[-1] if merged else [ConstantOperand(0, item.type) for item in retained]
             last = not merged
             results = tuple(
-                self._fresh(each.type) if last else one
-                for each, one in zip(kept, uniform, strict=True)
+                self._fresh(item.type) if last else first
+                for item, first in zip(retained, uniform, strict=True)
             )
-            lines.append(If(some, Block(tuple(body), kept), Block((), tuple(before)), results))
+            lines.append(
+                If(subset, Region(tuple(body), retained), Region((), tuple(before)), results)
+            )
             merged.append(list(results))
         self._present = outer
         return lines
@@ -448,7 +469,7 @@ class _Fission:
         outer = self._present
         lines: list[Operation] = []
         pairs = list(zip(operation.carried, operation.initial, strict=True))
-        celled = [(one, start) for one, start in pairs if one not in self._uniform]
+        celled = [(first, start) for first, start in pairs if first not in self._uniform]
         lines.append(Threads(_Writer(self, []).body(celled), operation.at))
         going = operation.carried[0]
         cell, writes = self._mask(going)
@@ -456,19 +477,19 @@ class _Fission:
         start = self._any(cell, lines)
         self._present = cell
         ends = zip(operation.carried, operation.body.yields, strict=True)
-        body = self._block(operation.body, [each for each in ends if each[0] not in self._uniform])
+        body = self._block(operation.body, [item for item in ends if item[0] not in self._uniform])
         again = _Writer(self, [])
         body.append(
             Threads(again.body([(going, going)], {going: cell}, brings={going: self._cells[going]}))
         )
         end = self._any(cell, body)
         self._present = outer
-        uniform = [place for place, (one, _) in enumerate(pairs) if one in self._uniform]
-        carried = (self._fresh(Scalar.BOOL), *(operation.carried[place] for place in uniform))
+        uniform = [place for place, (first, _) in enumerate(pairs) if first in self._uniform]
+        carried = (self._fresh(ScalarType.BOOL), *(operation.carried[place] for place in uniform))
         initial = (start, *(operation.initial[place] for place in uniform))
         last = (end, *(operation.body.yields[place] for place in uniform))
-        after = (self._fresh(Scalar.BOOL), *(operation.results[place] for place in uniform))
-        lines.append(While(carried, initial, Block(tuple(body), last), after, operation.at))
+        after = (self._fresh(ScalarType.BOOL), *(operation.results[place] for place in uniform))
+        lines.append(While(carried, initial, Region(tuple(body), last), after, operation.at))
         return lines
 
     def _loop(self, operation: For | While) -> list[Operation]:
@@ -476,19 +497,19 @@ class _Fission:
             return self._loop_apart(operation)
         lines: list[Operation] = []
         pairs = list(zip(operation.carried, operation.initial, strict=True))
-        celled = [(one, start) for one, start in pairs if one not in self._uniform]
+        celled = [(first, start) for first, start in pairs if first not in self._uniform]
         if celled:
             writer = _Writer(self, [])
             lines.append(Threads(writer.body(celled), operation.at))
         ends = zip(operation.carried, operation.body.yields, strict=True)
-        body = self._block(operation.body, [each for each in ends if each[0] not in self._uniform])
-        uniform = [place for place, (one, _) in enumerate(pairs) if one in self._uniform]
+        body = self._block(operation.body, [item for item in ends if item[0] not in self._uniform])
+        uniform = [place for place, (first, _) in enumerate(pairs) if first in self._uniform]
         carried = [operation.carried[place] for place in uniform]
         initial = [operation.initial[place] for place in uniform]
         last = [operation.body.yields[place] for place in uniform]
         after = [operation.results[place] for place in uniform]
         if isinstance(operation, For):
-            low, high = (self._first(each, lines) for each in (operation.low, operation.high))
+            low, high = (self._first(item, lines) for item in (operation.low, operation.high))
             lines.append(
                 For(
                     operation.counter,
@@ -497,26 +518,30 @@ class _Fission:
                     operation.step,
                     tuple(carried),
                     tuple(initial),
-                    Block(tuple(body), tuple(last)),
+                    Region(tuple(body), tuple(last)),
                     tuple(after),
                     operation.at,
                 )
             )
             return lines
+        # The body ends with its cells written, so the next turn is decided by what thread 0 has
+        # just stored.
         if operation.carried[0] not in self._uniform:
             # Thread 0's cell says whether the block goes on.
-            going = self._fresh(Scalar.BOOL)
+            going = self._fresh(ScalarType.BOOL)
             lines.append(
-                Load(start := self._fresh(Scalar.BOOL), self._zeroth(operation.carried[0]))
+                Load(start := self._fresh(ScalarType.BOOL), self._zeroth(operation.carried[0]))
             )
-            body.append(Load(end := self._fresh(Scalar.BOOL), self._zeroth(operation.carried[0])))
+            body.append(
+                Load(end := self._fresh(ScalarType.BOOL), self._zeroth(operation.carried[0]))
+            )
             carried, initial, last = [going, *carried], [start, *initial], [end, *last]
-            after = [self._fresh(Scalar.BOOL), *after]
+            after = [self._fresh(ScalarType.BOOL), *after]
         lines.append(
             While(
                 tuple(carried),
                 tuple(initial),
-                Block(tuple(body), tuple(last)),
+                Region(tuple(body), tuple(last)),
                 tuple(after),
                 operation.at,
             )
@@ -546,7 +571,7 @@ class _Writer:
         yields: Sequence[tuple[Value, Operand]],
         extra: dict[Value, Value] | None = None,
         brings: dict[Value, Value] | None = None,
-    ) -> Block:
+    ) -> Region:
         """`extra` has cells to write to in place of those that values have; `brings`, to read."""
         fission = self._fission
         cells = {**fission._cells, **(extra or {})}
@@ -555,8 +580,8 @@ class _Writer:
             self._head.append(Load(result, self._own_cell(cell, value.type)))
             self._values[value] = result
         for value in sorted(
-            used(Block(tuple(self._operations), tuple(last for _, last in yields))),
-            key=lambda each: each.number,
+            used(Region(tuple(self._operations), tuple(last for _, last in yields))),
+            key=lambda item: item.number,
         ):
             self._bring(value)
         middle = list(self._operations)
@@ -566,35 +591,38 @@ class _Writer:
             for value in results(operation)
             if value in cells and value not in fission._carriers
         ]
-        tail += [self._stored(one, last, cells[one]) for one, last in yields]
-        whole = Block((*middle, *tail))
+        tail += [self._stored(first, last, cells[first]) for first, last in yields]
+        whole = Region((*middle, *tail))
         whole = substituted(whole, self._values)
         whole = self._expanded(whole)
-        return self._under_mask(Block((*self._head, *whole.operations)))
+        return self._under_mask(Region((*self._head, *whole.operations)))
 
-    def _under_mask(self, whole: Block) -> Block:
+    def _under_mask(self, whole: Region) -> Region:
         """All of it, for the threads that are present."""
         if self._present is None:
             return whole
-        thread, there = self._fission._fresh(Scalar.I64, "t"), self._fission._fresh(Scalar.BOOL)
-        return Block(
+        thread, there = (
+            self._fission._fresh(ScalarType.I64, "t"),
+            self._fission._fresh(ScalarType.BOOL),
+        )
+        return Region(
             (
                 Compute(thread, "thread.linear", ()),
                 Load(there, Address(self._present, thread, 1)),
-                If(there, whole, Block()),
+                If(there, whole, Region()),
             )
         )
 
     def _stored(self, cell_of: Value, value: Operand, cell: Value) -> Store:
         return Store(self._own_cell(cell, cell_of.type), value, cell_of.type)
 
-    def _own_cell(self, cell: Value, type: Scalar) -> Address:
+    def _own_cell(self, cell: Value, type: ScalarType) -> Address:
         return Address(cell, self._thread(), type.size)
 
     def _thread(self) -> Value:
         """The number of the thread in its block."""
         if self._linear is None:
-            self._linear = self._fission._fresh(Scalar.I64, "t")
+            self._linear = self._fission._fresh(ScalarType.I64, "t")
             self._head.insert(0, Compute(self._linear, "thread.linear", ()))
         return self._linear
 
@@ -613,9 +641,9 @@ class _Writer:
         if operation is None or isinstance(operation, Alloc):
             self._private(value)
             return value
-        brought = {each: self._bring(each) for each in _values(operands(operation))}
-        inner = {one: other for one, other in brought.items() if one != other}
-        (copy,) = substituted(Block((operation,)), inner).operations
+        brought = {item: self._bring(item) for item in _values(operands(operation))}
+        inner = {first: second for first, second in brought.items() if first != second}
+        (copy,) = substituted(Region((operation,)), inner).operations
         result = fission._fresh(value.type, value.hint)
         assert isinstance(copy, Compute | Load)
         self._head.append(replace(copy, result=result))
@@ -627,27 +655,27 @@ class _Writer:
         operation = self._fission._lines.get(value)
         if (
             isinstance(operation, Alloc)
-            and operation.space is Space.PRIVATE
+            and operation.space is MemorySpace.PRIVATE
             and value not in self._fission._expanded
             and operation not in self._head
         ):
             self._head.insert(0, operation)
 
-    def _expanded(self, block: Block) -> Block:
+    def _expanded(self, block: Region) -> Region:
         """Points what used a thread's own memory to its part of the block's."""
         moved: dict[Value, Operand] = {}
-        uses = used(block) | {each for line in self._head for each in _values(operands(line))}
+        uses = used(block) | {item for line in self._head for item in _values(operands(line))}
         for pointer, array in self._fission._expanded.items():
             if pointer not in uses and pointer not in self._own:
                 continue
             operation = self._fission._lines[pointer]
             assert isinstance(operation, Alloc)
             assert operation.size is not None
-            offset = self._fission._fresh(Scalar.I64)
-            base = self._fission._fresh(Scalar.PTR, pointer.hint)
-            size = Constant(operation.size, Scalar.I64)
+            offset = self._fission._fresh(ScalarType.I64)
+            base = self._fission._fresh(ScalarType.PTR, pointer.hint)
+            size = ConstantOperand(operation.size, ScalarType.I64)
             thread = self._thread()
-            place = self._head.index(next(each for each in self._head if thread in results(each)))
+            place = self._head.index(next(item for item in self._head if thread in results(item)))
             self._head[place + 1 : place + 1] = [
                 Compute(offset, "mul", (thread, size)),
                 Compute(base, "ptradd", (array, offset)),
@@ -655,18 +683,18 @@ class _Writer:
             moved[pointer] = base
         if not moved:
             return block
-        self._head = list(substituted(Block(tuple(self._head)), moved).operations)
+        self._head = list(substituted(Region(tuple(self._head)), moved).operations)
         lines = tuple(
-            each
-            for each in block.operations
-            if not (isinstance(each, Alloc) and each.result in moved)
+            item
+            for item in block.operations
+            if not (isinstance(item, Alloc) and item.result in moved)
         )
-        return substituted(Block(lines, block.yields), moved)
+        return substituted(Region(lines, block.yields), moved)
 
 
-def _numbers(function: Function) -> Iterable[int]:
-    yield from (each.value.number for each in function.parameters)
-    yield from (each.value.number for each in function.symbols)
+def _numbers(function: ParallelFunction) -> Iterable[int]:
+    yield from (item.value.number for item in function.parameters)
+    yield from (item.value.number for item in function.symbols)
     for operation in walk(function.body):
         for value in results(operation):
             yield value.number
@@ -683,17 +711,17 @@ def _own(operations: Sequence[Operation]) -> set[Value]:
 
 
 def _values(operands: Iterable[Operand]) -> list[Value]:
-    return [each for each in operands if isinstance(each, Value)]
+    return [item for item in operands if isinstance(item, Value)]
 
 
-def _mentioned(block: Block) -> set[Value]:
+def _mentioned(block: Region) -> set[Value]:
     """All values that a block or what is in it uses, where they are defined left aside."""
-    found = set(_values(block.yields))
+    collected = set(_values(block.yields))
     for operation in block.operations:
-        found.update(_values(operands(operation)))
+        collected.update(_values(operands(operation)))
         for region in regions(operation):
-            found |= _mentioned(region)
-    return found
+            collected |= _mentioned(region)
+    return collected
 
 
 def _place(operations: Sequence[Operation]) -> Location:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from ..ir.operations import (
     Address,
     Atomic,
-    Block,
     Call,
     Compute,
     For,
@@ -16,6 +15,7 @@ from ..ir.operations import (
     Load,
     Operand,
     Operation,
+    Region,
     Store,
     Threads,
     Value,
@@ -24,7 +24,7 @@ from ..ir.operations import (
 )
 
 
-def substituted(block: Block, values: Mapping[Value, Operand]) -> Block:
+def substituted(block: Region, values: Mapping[Value, Operand]) -> Region:
     """The block with values replaced, by what their replacements are replaced by in turn."""
     if not values:
         return block
@@ -40,10 +40,10 @@ def substituted(block: Block, values: Mapping[Value, Operand]) -> Block:
     def address(old: Address) -> Address:
         return replace(old, base=final(old.base), index=final(old.index))
 
-    def whole(old: Block) -> Block:
-        return Block(tuple(map(one, old.operations)), several(old.yields))
+    def whole(old: Region) -> Region:
+        return Region(tuple(map(first, old.operations)), several(old.yields))
 
-    def one(operation: Operation) -> Operation:
+    def first(operation: Operation) -> Operation:
         match operation:
             case Compute() | Warp() | Call():
                 return replace(operation, operands=several(operation.operands))

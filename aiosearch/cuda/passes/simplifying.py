@@ -12,15 +12,15 @@ from dataclasses import replace
 from ..ir import folding
 from ..ir.operations import (
     Alloc,
-    Block,
     Compute,
-    Constant,
+    ConstantOperand,
     For,
-    Function,
     If,
     Load,
     Operand,
     Operation,
+    ParallelFunction,
+    Region,
     Value,
     While,
     operands,
@@ -28,25 +28,25 @@ from ..ir.operations import (
     results,
     with_regions,
 )
-from ..ir.types import Scalar
+from ..ir.types import ScalarType
 from .rewriting import substituted
 
 
-def specialized(function: Function, block: tuple[int, int, int]) -> Function:
+def specialized(function: ParallelFunction, block: tuple[int, int, int]) -> ParallelFunction:
     """The kernel for blocks of this shape."""
-    known = {
-        f"block.dim.{axis}": Constant(size, Scalar.U32)
+    existing = {
+        f"block.dim.{axis}": ConstantOperand(size, ScalarType.U32)
         for axis, size in zip("xyz", block, strict=True)
     }
-    known |= {
-        f"thread.{axis}": Constant(0, Scalar.U32)
+    existing |= {
+        f"thread.{axis}": ConstantOperand(0, ScalarType.U32)
         for axis, size in zip("xyz", block, strict=True)
         if size == 1
     }
-    return replace(function, body=simplified(function.body, known))
+    return replace(function, body=simplified(function.body, existing))
 
 
-def simplified(block: Block, indices: Mapping[str, Constant] | None = None) -> Block:
+def simplified(block: Region, indices: Mapping[str, ConstantOperand] | None = None) -> Region:
     """An equal block: folded, without repeated pure operations, without dead ones."""
     values: dict[Value, Operand] = {}
     folded = _Folding(indices or {}, values).block(block, {})
@@ -54,17 +54,19 @@ def simplified(block: Block, indices: Mapping[str, Constant] | None = None) -> B
 
 
 class _Folding:
-    def __init__(self, indices: Mapping[str, Constant], values: dict[Value, Operand]) -> None:
+    def __init__(
+        self, indices: Mapping[str, ConstantOperand], values: dict[Value, Operand]
+    ) -> None:
         self._indices = indices
         self._values = values
 
-    def block(self, block: Block, seen: Mapping[object, Value]) -> Block:
+    def block(self, block: Region, seen: Mapping[object, Value]) -> Region:
         """`seen` has the pure operations whose results may be used here."""
-        known = dict(seen)
+        existing = dict(seen)
         lines: list[Operation] = []
         for operation in block.operations:
-            self._operation(operation, known, lines)
-        return Block(tuple(lines), tuple(map(self._final, block.yields)))
+            self._operation(operation, existing, lines)
+        return Region(tuple(lines), tuple(map(self._final, block.yields)))
 
     def _final(self, operand: Operand) -> Operand:
         while isinstance(operand, Value) and operand in self._values:
@@ -72,30 +74,30 @@ class _Folding:
         return operand
 
     def _operation(
-        self, operation: Operation, known: dict[object, Value], lines: list[Operation]
+        self, operation: Operation, existing: dict[object, Value], lines: list[Operation]
     ) -> None:
-        (operation,) = substituted(Block((operation,)), self._values).operations
+        (operation,) = substituted(Region((operation,)), self._values).operations
         match operation:
             case Compute():
-                self._compute(operation, known, lines)
-            case If(condition=Constant(value=value), then=then, otherwise=otherwise):
-                taken = self.block(then if value else otherwise, known)
-                lines += taken.operations
-                self._values.update(zip(operation.results, taken.yields, strict=True))
+                self._compute(operation, existing, lines)
+            case If(condition=ConstantOperand(value=value), then=then, otherwise=otherwise):
+                chosen_arm = self.block(then if value else otherwise, existing)
+                lines += chosen_arm.operations
+                self._values.update(zip(operation.results, chosen_arm.yields, strict=True))
             case If():
-                arms = tuple(self.block(each, known) for each in regions(operation))
+                arms = tuple(self.block(item, existing) for item in regions(operation))
                 self._branch(replace(operation, then=arms[0], otherwise=arms[1]), lines)
-            case For(low=Constant(value=low), high=Constant(value=high), step=step) if (
-                low >= high if step > 0 else low <= high
-            ):
+            case For(
+                low=ConstantOperand(value=low), high=ConstantOperand(value=high), step=step
+            ) if low >= high if step > 0 else low <= high:
                 self._values.update(zip(operation.results, operation.initial, strict=True))
-            case While(initial=(Constant(value=False), *_)):
+            case While(initial=(ConstantOperand(value=False), *_)):
                 self._values.update(zip(operation.results, operation.initial, strict=True))
             case For() | While():
-                body = self.block(operation.body, known)
+                body = self.block(operation.body, existing)
                 lines.append(self._loop(with_regions(operation, (body,))))
             case _:
-                blocks = tuple(self.block(each, known) for each in regions(operation))
+                blocks = tuple(self.block(item, existing) for item in regions(operation))
                 lines.append(with_regions(operation, blocks))
 
     def _loop(self, operation: Operation) -> Operation:
@@ -103,15 +105,15 @@ class _Folding:
         assert isinstance(operation, For | While)
         first = 1 if isinstance(operation, While) else 0
         places, constant = [], {}
-        for place, (one, last) in enumerate(
+        for place, (left, last) in enumerate(
             zip(operation.carried, operation.body.yields, strict=True)
         ):
-            if place < first or one != last:
+            if place < first or left != last:
                 places.append(place)
             else:
-                constant[one] = operation.initial[place]
+                constant[left] = operation.initial[place]
                 self._values[operation.results[place]] = operation.initial[place]
-        body = Block(
+        body = Region(
             operation.body.operations, tuple(operation.body.yields[place] for place in places)
         )
         self._values.update(constant)
@@ -124,7 +126,7 @@ class _Folding:
         )
 
     def _compute(
-        self, operation: Compute, known: dict[object, Value], lines: list[Operation]
+        self, operation: Compute, existing: dict[object, Value], lines: list[Operation]
     ) -> None:
         result, name = operation.result, operation.name
         if name in self._indices:
@@ -133,9 +135,9 @@ class _Folding:
         value = folding.folded(name, result.type, operation.operands)
         if value is None:
             key = (name, result.type, operation.operands)
-            value = known.get(key)
+            value = existing.get(key)
             if value is None:
-                known[key] = result
+                existing[key] = result
                 lines.append(operation)
                 return
         self._values[result] = value
@@ -146,30 +148,30 @@ class _Folding:
             operation.results, operation.then.yields, operation.otherwise.yields, strict=True
         )
         remaining = []
-        for result, one, other in pairs:
-            if one == other:
-                self._values[result] = one
+        for result, left, second in pairs:
+            if left == second:
+                self._values[result] = left
             else:
-                remaining.append((result, one, other))
-        then = Block(operation.then.operations, tuple(each[1] for each in remaining))
-        otherwise = Block(operation.otherwise.operations, tuple(each[2] for each in remaining))
+                remaining.append((result, left, second))
+        then = Region(operation.then.operations, tuple(item[1] for item in remaining))
+        otherwise = Region(operation.otherwise.operations, tuple(item[2] for item in remaining))
         if remaining or then.operations or otherwise.operations:
-            kept = tuple(each[0] for each in remaining)
-            lines.append(replace(operation, then=then, otherwise=otherwise, results=kept))
+            retained = tuple(item[0] for item in remaining)
+            lines.append(replace(operation, then=then, otherwise=otherwise, results=retained))
 
 
-def _alive(block: Block, needed: set[Value]) -> Block:
+def _alive(block: Region, needed: set[Value]) -> Region:
     """Without operations that only compute or read what nobody needs."""
-    needed.update(each for each in block.yields if isinstance(each, Value))
+    needed.update(item for item in block.yields if isinstance(item, Value))
     lines: list[Operation] = []
     for operation in reversed(block.operations):
         unused = not needed.intersection(results(operation))
         if unused and isinstance(operation, Compute | Load | Alloc):
             continue
-        blocks = tuple(_alive(each, needed) for each in regions(operation))
+        blocks = tuple(_alive(item, needed) for item in regions(operation))
         operation = with_regions(operation, blocks)
-        if unused and isinstance(operation, If) and not any(each.operations for each in blocks):
+        if unused and isinstance(operation, If) and not any(item.operations for item in blocks):
             continue
-        needed.update(each for each in operands(operation) if isinstance(each, Value))
+        needed.update(item for item in operands(operation) if isinstance(item, Value))
         lines.append(operation)
-    return Block(tuple(reversed(lines)), block.yields)
+    return Region(tuple(reversed(lines)), block.yields)

@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.operations import (
-    Block,
     Call,
     Compute,
-    Constant,
+    ConstantOperand,
     For,
-    Function,
     If,
     Operand,
     Operation,
+    ParallelFunction,
+    Region,
     Value,
     While,
     has_barrier,
@@ -34,11 +34,11 @@ from ..ir.operations import (
 )
 
 
-def uniform_values(function: Function) -> set[Value]:
+def uniform_values(function: ParallelFunction) -> set[Value]:
     """The uniform values of a kernel."""
     analysis = _Analysis()
-    analysis.uniform |= {each.value for each in function.parameters}
-    analysis.uniform |= {each.value for each in function.symbols}
+    analysis.uniform |= {item.value for item in function.parameters}
+    analysis.uniform |= {item.value for item in function.symbols}
     analysis.block(function.body)
     return analysis.uniform
 
@@ -48,12 +48,12 @@ class _Analysis:
         self.uniform: set[Value] = set()
 
     def is_uniform(self, operand: Operand) -> bool:
-        return isinstance(operand, Constant) or operand in self.uniform
+        return isinstance(operand, ConstantOperand) or operand in self.uniform
 
     def all_uniform(self, operands: Sequence[Operand]) -> bool:
         return all(map(self.is_uniform, operands))
 
-    def block(self, block: Block) -> None:
+    def block(self, block: Region) -> None:
         for operation in block.operations:
             self._operation(operation)
 
@@ -71,7 +71,7 @@ class _Analysis:
                     self.is_uniform(condition) or any(map(has_barrier, (then, otherwise)))
                 ):
                     pairs = zip(results, then.yields, otherwise.yields, strict=True)
-                    self.uniform |= {one for one, a, b in pairs if self.all_uniform((a, b))}
+                    self.uniform |= {first for first, a, b in pairs if self.all_uniform((a, b))}
             case For() | While():
                 self._loop(operation)
             case _:
@@ -87,17 +87,17 @@ class _Analysis:
         if any(map(has_barrier, regions(operation))):
             return True
         return all(
-            isinstance(each, Compute | If | For | While)
-            and all(one in self.uniform for one in results(each))
-            and self.all_uniform(operands(each))
+            isinstance(item, Compute | If | For | While)
+            and all(first in self.uniform for first in results(item))
+            and self.all_uniform(operands(item))
             for region in regions(operation)
-            for each in walk(region)
+            for item in walk(region)
         )
 
     def _loop(self, operation: For | While) -> None:
         before = set(self.uniform)
         pairs = zip(operation.carried, operation.initial, strict=True)
-        assumed = {one for one, initial in pairs if self.is_uniform(initial)}
+        assumed = {first for first, initial in pairs if self.is_uniform(initial)}
         waits = has_barrier(operation.body)
         counted = (
             waits
@@ -110,7 +110,7 @@ class _Analysis:
                 self.uniform.add(operation.counter)
             self.block(operation.body)
             body = zip(operation.carried, operation.body.yields, strict=True)
-            lost = {one for one, last in body if one in assumed and not self.is_uniform(last)}
+            lost = {first for first, last in body if first in assumed and not self.is_uniform(last)}
             # Threads that leave a loop at different times leave it with different values.
             leaves = counted if isinstance(operation, For) else operation.carried[0] in assumed
             leaves = waits or (leaves and self._by_block(operation))
@@ -119,4 +119,4 @@ class _Analysis:
             assumed -= lost
         if leaves:
             results = zip(operation.results, operation.carried, strict=True)
-            self.uniform |= {result for result, one in results if one in assumed}
+            self.uniform |= {result for result, first in results if first in assumed}

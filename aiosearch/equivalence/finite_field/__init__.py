@@ -1,1 +1,1 @@
-"""Arithmetic over a random prime field, on which `compare_fields` evaluates programs."""
+"""Exact arithmetic over a random prime field, on which `compare_fields` evaluates programs."""

@@ -1,4 +1,15 @@
-"""The `Algebra` of arrays of field values."""
+"""The `Algebra` that evaluates a tensor program on arrays of field elements.
+
+`evaluate(program, Fields(ExtensionField(7)), inputs)` computes every operator exactly, modulo 7:
+`add(5, 4)` is 2, `div(1, 3)` is 5 because 3·5 = 15 = 1. An element is an `int` until a program
+takes an exponential, a root or a logarithm of it; from there on it is an `ExponentialSum`, and the
+array holds objects of both kinds.
+
+Invariant: every `int` in an array is reduced, 0 <= n < prime, so that `==` on elements is equality
+in the field. Cost: one Python operation for each element, and as many as there are terms for a sum
+of exponentials, which is why programs are first brought to a small shape by `generalise`. See
+docs/why/verdicts.md.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +29,7 @@ from .scalar_functions import Scalars
 
 
 class Fields(Floats):
-    """Arrays of field values; elements are moved about as those of floats are."""
+    """The `Algebra` of arrays of field elements; data movement is inherited from `Floats`."""
 
     def __init__(self, field: ExtensionField) -> None:
         super().__init__()
@@ -26,12 +37,18 @@ class Fields(Floats):
         self.scalars = Scalars(field)
 
     def constant(self, value: Fraction | float) -> Array:
+        """A rational number as numerator times inverse denominator.
+
+        Infinity is a symbol of `Scalars`.
+        """
         if not isinstance(value, Fraction):
             return array(self.scalars.infinity(negative=value < 0))
         return array(self.scalars.constants.element(value))
 
     def iota(self, shape: Sequence[int], axis: int) -> Array:
-        column = [-1 if own == axis else 1 for own in range(len(shape))]
+        column = [-1 if dimension == axis else 1 for dimension in range(len(shape))]
+        # Positions are taken modulo the prime: two of one axis are equal only where it is longer
+        # than that.
         index = np.array([n % self.field.prime for n in range(shape[axis])], dtype=object)
         return np.broadcast_to(index.reshape(column), shape)
 
@@ -45,6 +62,10 @@ class Fields(Floats):
         return array(x * y % self.field.prime)
 
     def divide(self, x: Array, y: Array) -> Array:
+        """`x` times the inverse of `y`.
+
+        Raises ZeroDivisionError, after which a draw is repeated.
+        """
         return self.multiply(x, _each(self.scalars.invert, y))
 
     def negative(self, x: Array) -> Array:
@@ -66,6 +87,7 @@ class Fields(Floats):
         return _each(lambda a, b: self.scalars.maximum((a, b)), x, y)
 
     def minimum(self, x: Array, y: Array) -> Array:
+        """`-max(-x, -y)`, so that minima and maxima share one set of symbols."""
         return self.negative(self.maximum(self.negative(x), self.negative(y)))
 
     def compare(self, how: str, x: Array, y: Array) -> Array:
@@ -75,76 +97,98 @@ class Fields(Floats):
         return _each(self.scalars.select, where, x, y)
 
     def function(self, function: Function, *arguments: Array) -> Array:
+        """A function by its definition in other operators (`function.means`), or by its name."""
         if function.means is not None:
-            found: Array = function.means(self, *arguments)
-            return found
+            composed: Array = function.means(self, *arguments)
+            return composed
         return _each(partial(self.scalars.named, function), *arguments)
 
     def sum(self, x: Array, axes: Sequence[int]) -> Array:
+        """The sum modulo the prime; integers alone take the fast path through NumPy."""
         if _plain(x):
+            # Python integers do not overflow: one reduction at the end is exact, and cheaper than
+            # one for each addition.
             return array(np.sum(x, axis=tuple(axes), keepdims=True) % self.field.prime)
         return _reduce(self.field.total, x, axes)
 
     def largest(self, x: Array, axes: Sequence[int]) -> Array:
+        """The maximum along `axes`; raises `FieldObstacle` where there is no element."""
         if not all(x.shape[axis] for axis in axes):
             raise FieldObstacle("the largest of no elements is infinite")
         return _reduce(self.scalars.maximum, x, axes)
 
     def matmul(self, x: Array, y: Array) -> Array:
+        """The matrix product modulo the prime.
+
+        `ExtensionField.dot` where exponentials are among it.
+        """
         if _plain(x) and _plain(y):
+            # np.matmul on object arrays multiplies Python integers, again with one reduction per
+            # element.
             return array(np.matmul(x, y) % self.field.prime)
         lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        # Lists, not arrays, in the inner loop: indexing an object array costs more than the product
+        # does.
         rows = np.broadcast_to(x, (*lead, *x.shape[-2:]))
         columns = np.swapaxes(np.broadcast_to(y, (*lead, *y.shape[-2:])), -1, -2)
-        found = np.empty((*lead, x.shape[-2], y.shape[-1]), dtype=object)
+        products = np.empty((*lead, x.shape[-2], y.shape[-1]), dtype=object)
         for at in np.ndindex(lead):
             left, right = rows[at].tolist(), columns[at].tolist()
             for i, row in enumerate(left):
                 for j, column in enumerate(right):
-                    found[(*at, i, j)] = self.field.dot(zip(row, column, strict=True))
-        return found
+                    products[(*at, i, j)] = self.field.dot(zip(row, column, strict=True))
+        return products
 
     def size(self, x: Array, axis: int) -> Array:
         return array(x.shape[axis] % self.field.prime)
 
     def pad(self, x: Array, axis: int, low: int, high: int, value: Fraction) -> Array:
+        """Pads with the field element of the rational number `value`."""
         shape = list(x.shape)
         sides = []
         for size in (low, high):
             shape[axis] = size
+            # np.pad would read `value` as a float; full keeps the exact element.
             sides.append(np.full(shape, self.scalars.constants.element(value), dtype=object))
         return np.concatenate([sides[0], x, sides[1]], axis=axis)
 
     def cast(self, x: Array, dtype: str) -> Array:
+        """Casts that real numbers see: to `bool` by comparison with 0, to `i32` by truncation."""
         if dtype == DType.BOOL:
             return self.compare("!=", x, array(0))
         if dtype == DType.I32:
+            # Truncation is a symbol of its argument, but for constants that are integers already.
             return _each(self.scalars.whole, x)
         return x
 
 
 def array(values: Any) -> Array:
+    """An object array, which NumPy neither converts nor rounds."""
     return np.asarray(values, dtype=object)
 
 
 def _each(function: Callable[..., Value], *arrays: Array) -> Array:
+    """Applies a scalar `function` to each element of broadcast `arrays`."""
     return array(np.frompyfunc(function, len(arrays), 1)(*arrays))
 
 
 def _plain(x: Array) -> bool:
+    """Whether all elements are plain integers, so that NumPy's own arithmetic is right."""
     return not any(type(value) is ExponentialSum for value in x.flat)
 
 
 def _reduce(function: Callable[[list[Value]], Value], x: Array, axes: Sequence[int]) -> Array:
-    """Applies a function to the elements along axes, which stay with size one."""
-    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    """Applies `function` to the elements along `axes`, which stay with size one."""
+    remaining = [axis for axis in range(x.ndim) if axis not in axes]
     shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
     count, length = math.prod(shape), math.prod(x.shape[axis] for axis in axes)
-    rows = x.transpose([*kept, *axes]).reshape(count, length)
-    found = np.empty(count, dtype=object)
+    rows = x.transpose([*remaining, *axes]).reshape(count, length)
+    # Assigned one by one: np.array on a list of sums would ask each for its length and iterate over
+    # it.
+    reduced = np.empty(count, dtype=object)
     for at, row in enumerate(rows.tolist()):
-        found[at] = function(row)
-    return found.reshape(shape)
+        reduced[at] = function(row)
+    return reduced.reshape(shape)
 
 
 __all__ = ["Array", "Fields", "array"]

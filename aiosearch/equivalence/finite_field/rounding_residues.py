@@ -1,8 +1,17 @@
 """Detection of programs that compute with their own rounding errors, such as compensated sums.
 
-Compensated sums, split factors, numbers rounded by adding a large one and taking it away: what is
-kept there is a difference that is zero in real numbers. A candidate that is equal in real numbers
-loses just that, so nothing may stand in for such a program.
+Problem: Kahan's compensation is `c = sub(sub(t, s), y)` with `t = add(s, y)`. In real numbers c is
+0; in floats it is the rounding error of t, and the whole point of the program. A candidate that is
+equal in real numbers drops it, and float trials on benign inputs may not notice. Split factors and
+numbers rounded by adding a large constant and taking it away are of the same kind.
+
+Method: evaluate the program on random field elements, and look for the first sum or difference that
+is zero although none of its operands is. An honest difference vanishes at a random point with a
+chance of degree/prime.
+
+Invariant: a program without such a term is judged as usual; with one, `verify` says `CANNOT_JUDGE`.
+Cost: one evaluation at a reduced shape, bounded by `_MOST_TERMS` and `_MOST_ELEMENTS`. See
+docs/why/verdicts.md.
 """
 
 from __future__ import annotations
@@ -22,15 +31,17 @@ from .array_algebra import Array, Fields, array
 from .extension_field import ExtensionField, FieldObstacle
 
 _ADDING = frozenset({"add", "sub", "sum", "mean"})
+"""Names of operators whose result is a sum or difference of their operands."""
 _MOST_TERMS = 4_000
+"""Budget of `ExtensionField` for each value."""
 _MOST_ELEMENTS = 1_024
-"""Values that take longer are left out."""
+"""Tensors of more elements are left out, with all that is computed from them."""
 
 
 def residue(program: Program, seed: int) -> Term | None:
     """The first sum or difference that is zero in real numbers, though nothing that it adds is.
 
-    It is a term of the program at a small shape. What a field cannot tell is no residue.
+    It is a term of `program` at a small shape. What a field cannot decide is no residue.
     """
     try:
         (small,) = generalise([program]).reduced()
@@ -43,13 +54,16 @@ def residue(program: Program, seed: int) -> Term | None:
     }
     for term in small.terms():
         if term not in values:
-            values[term] = _value(field, algebra, term, [values[one] for one in term.arguments])
+            values[term] = _value(
+                field, algebra, term, [values[argument] for argument in term.arguments]
+            )
             if term.operator.name in _ADDING and _is_residue(term, values):
                 return term
     return None
 
 
 def _drawn(field: ExtensionField, term: Term, index: int, seed: int) -> Array | None:
+    """Random field elements for an input; None for integers and for what is too large."""
     count = math.prod(sizes(term))
     if count > _MOST_ELEMENTS or term.dtype in EXACT:
         return None
@@ -60,22 +74,26 @@ def _drawn(field: ExtensionField, term: Term, index: int, seed: int) -> Array | 
 def _value(
     field: ExtensionField, algebra: Any, term: Term, operands: list[Array | None]
 ) -> Array | None:
-    """A term's value; nothing above what has none, nor inside a kernel."""
-    known = [one for one in operands if one is not None]
-    if len(known) < len(operands) or term.operator in (INPUT, RESULT):
+    """The value of `term`; None where an operand has none, and inside a kernel."""
+    arrays = [operand for operand in operands if operand is not None]
+    if len(arrays) < len(operands) or term.operator in (INPUT, RESULT):
         return None
     if math.prod(sizes(term)) > _MOST_ELEMENTS:
         return None
+    # The budget is for each term: one expensive value must not hide the residues after it.
     field.spent = 0
     try:
-        return step(term, algebra, known)  # type: ignore[no-any-return]  # of this algebra
+        # A value that a field cannot give is no evidence; the terms above it then have none either.
+        return step(term, algebra, arrays)  # type: ignore[no-any-return]  # of this algebra
     except (FieldObstacle, ZeroDivisionError, TensorError):
         return None
 
 
 def _is_residue(term: Term, values: dict[Term, Array | None]) -> bool:
+    """Whether the value is zero throughout while every operand is not."""
     value = values[term]
     if value is None or not value.size or any(value.flat):
         return False
+    # sub(0, 0) is no residue: that some operand is not zero is what makes the sum a cancellation.
     operands = [values[argument] for argument in term.arguments]
-    return all(one is not None and any(one.flat) for one in operands)
+    return all(operand is not None and any(operand.flat) for operand in operands)

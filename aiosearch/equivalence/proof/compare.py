@@ -1,4 +1,22 @@
-"""Proves that two programs over symbolic sizes are equal, element by element."""
+"""Proves that two programs over symbolic sizes are equal, element by element.
+
+Problem: decide whether `sum(mul(X, Y), axes=[1])` and `sum(mul(Y, X), axes=[1])` are one function
+for all sizes n, m.
+
+Method: output element i of both is read as a normal form, here Σ over j < m of X[i,j]·Y[i,j], with
+a variable i < n for each axis. Equal keys prove equality. Where an index crosses the seam of a
+concatenation, or a reshape splits it, reading raises `CasesNeeded` or `SplitNeeded`; the element is
+then compared in each case. Where keys differ, common denominators are cleared (`equal`), then z3 is
+asked (`equal_reals`), then axes of at most `SHORT` places are written out.
+
+Beside the value, the candidate's conditions count: every demand of `b` (a divisor that is not zero,
+a radicand that is not negative) has to be one of `a`, so that the candidate is defined wherever the
+original is.
+
+Invariant: a proof uses the axioms of `Rule` alone; a failure says nothing. Cost: the normal forms
+of one element in each of at most `CASES` cases, plus at most `z3_reals.PATIENCE_MS` where z3 is
+asked. See docs/why/verdicts.md.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +47,14 @@ from .rules import Rule, fire, recorded
 from .sums import fused, joined
 
 CLEARINGS = 4
+"""How many different denominators `equal` multiplies by before it gives up."""
 SHORT = 5
-"""Sums over at most so many places are written out, where a proof fails otherwise."""
+"""Sums over at most this many places are written out where a proof fails otherwise."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """Whether a proof was found; if not, what stood in the way."""
+    """Whether a proof was found, by which `rules`; if not, the `obstacle`."""
 
     proved: bool
     rules: tuple[Rule, ...] = ()
@@ -45,21 +64,25 @@ class Proof:
         if not self.proved:
             return f"none found: {self.obstacle}"
         count = len(self.rules)
-        told = f"found, by {count} rule{'s' * (count != 1)}"
-        return told + "".join(f"\n      {rule}" for rule in self.rules)
+        headline = f"found, by {count} rule{'s' * (count != 1)}"
+        return headline + "".join(f"\n      {rule}" for rule in self.rules)
 
     def to_dict(self) -> dict[str, Any]:
+        """The proof for JSON: its rules, or its obstacle."""
         if not self.proved:
             return {"proved": False, "obstacle": self.obstacle}
         return {"proved": True, "rules": [rule.value for rule in self.rules]}
 
 
 def prove(a: Program, b: Program, values: Mapping[str, int]) -> Proof:
-    """Proves that `b` equals `a`, at all sizes that the names may take.
+    """Proves that `b` equals `a`, at all sizes that the names in `values` may take.
 
-    Both are read as functions of real numbers, and compared wherever `a` is one. Where floats go
-    on after a division by zero, only running them can tell.
+    Both are read as functions of real numbers, and compared wherever `a` is one. Where floats go on
+    after a division by zero, only running them can tell. `values` gives an example of each size,
+    such as {"n": 6}.
     """
+    # The rules that fire in attempts that fail are recorded too; the list may name more axioms than
+    # the proof needs.
     with recorded() as rules:
         try:
             for number in range(len(a.outputs)):
@@ -68,13 +91,14 @@ def prove(a: Program, b: Program, values: Mapping[str, int]) -> Proof:
                     return Proof(False, (), f"output {number}: {obstacle}")
         except Unprovable as error:
             return Proof(False, (), str(error))
+        # Normal forms recurse as deep as the program nests functions in functions.
         except RecursionError:
             return Proof(False, (), "the program is too deep")
         return Proof(True, tuple(sorted(rules)))
 
 
 class _ProvedOutput:
-    """One output of both programs, element by element."""
+    """The comparison of output `number` of both programs."""
 
     def __init__(self, a: Program, b: Program, values: Mapping[str, int], number: int) -> None:
         self._programs = a, b
@@ -88,29 +112,36 @@ class _ProvedOutput:
             obstacle = self._attempt()
         except Unprovable as error:
             obstacle = str(error)
+        # Writing out x[0]+x[1]+x[2] loses the symbolic form that longer sums need, so it comes
+        # second.
         if obstacle and self._has_short_sums():
             self._unrolled = SHORT
             try:
+                # The first obstacle is the one in the reader's terms: it names sums, not their
+                # written-out places.
                 return self._attempt() and obstacle
             except Unprovable:
                 return obstacle
         return obstacle
 
     def _has_short_sums(self) -> bool:
-        """Whether some axis has few places at all shapes."""
+        """Whether some axis has at most `SHORT` places at all shapes."""
         sizes = {
             size for program in self._programs for term in program.terms() for size in term.shape
         }
         return any(isinstance(size, int) and 1 < size <= SHORT for size in sizes)
 
     def _attempt(self) -> str:
+        """Compares all cases of an element; returns the first obstacle."""
         ours, theirs = self._read()
         if ours.shape != theirs.shape:
             return f"shapes {list(ours.shape)} and {list(theirs.shape)}"
+        # No element, nothing to compare.
         if any(size == 0 for size in ours.shape):
             return ""
         free = [Var(size) for size in ours.shape]
         work = [(tuple(IndexSum.of(var) for var in free), tuple(free))]
+        # Each split replaces a variable by smaller ones; the limit also ends a split that recurs.
         for _ in range(CASES):
             if not work:
                 return ""
@@ -126,7 +157,7 @@ class _ProvedOutput:
         return "too many cases"
 
     def _read(self) -> tuple[IndexedTensor, IndexedTensor]:
-        """Both outputs as functions of indices."""
+        """Both outputs as functions of indices, by `ElementAlgebra`."""
         algebra = ElementAlgebra(self._values, self._unrolled)
         a, b = self._programs
         inputs = [algebra.input(term.parameter("name"), term.shape) for term in a.inputs]
@@ -140,77 +171,87 @@ class _ProvedOutput:
         indices: Sequence[IndexSum],
         free: Sequence[Var],
     ) -> str:
-        """Compares one element; then once more with what the first is seen to need."""
+        """Compares one element; then once more under the signs that the original needs."""
         first = ours.at(indices)
         obstacle = _elements(first, theirs.at(indices), free)
         needed = _signs(first.sure) if obstacle else frozenset()
         if not needed:
             return obstacle
+        # Read once more: if the original takes √x, then x >= 0 wherever it is defined, and the
+        # candidate may be simplified by that.
         with assuming(needed):
-            one, two = self._read()
-            again = _elements(one.at(indices), two.at(indices), free, first.sure)
+            again_ours, again_theirs = self._read()
+            again = _elements(again_ours.at(indices), again_theirs.at(indices), free, first.sure)
         return obstacle if again else ""
 
 
 def _signs(conditions: Conditions) -> frozenset[str]:
-    """The bases that cannot be below zero where these conditions hold."""
-    found: set[str] = set()
+    """Keys of the bases that cannot be negative where `conditions` hold."""
+    bases: set[str] = set()
     for need, poly in conditions.by_key.values():
         if need is Need.NONNEGATIVE and len(poly.terms) == 1:
             term = poly.terms[0]
             if term.number > 0 and len(term.factors) == 1 and term.factors[0][1] == 1:
-                found.add(term.factors[0][0].key({}))
-    return frozenset(found)
+                bases.add(term.factors[0][0].key({}))
+    return frozenset(bases)
 
 
 def _elements(
-    ours: Scalar, theirs: Scalar, free: Sequence[Var], known_before: Conditions = NOTHING
+    ours: Scalar, theirs: Scalar, free: Sequence[Var], assumed: Conditions = NOTHING
 ) -> str:
-    known = ours.sure.and_(known_before)
-    if not equal_reals(ours.poly, theirs.poly, known):
+    """The obstacle to equality of two elements, or of their conditions; empty if there is none."""
+    facts = ours.sure.and_(assumed)
+    if not equal_reals(ours.poly, theirs.poly, facts):
         names = {var: f"i{number}" for number, var in enumerate(free)}
         return f"{_short(ours.poly, names)} is not seen to be {_short(theirs.poly, names)}"
-    unmet = _unmet(known, theirs.demands, free)
+    unmet = _unmet(facts, theirs.demands, free)
     return f"the second needs {unmet}, which the first does not" if unmet else ""
 
 
 def equal(a: Poly, b: Poly) -> bool:
-    """Whether two expressions are the same wherever both are defined."""
+    """Whether two expressions are equal wherever both are defined.
+
+    False also where that is not seen.
+    """
     if a.key({}) == b.key({}):
         return True
-    rest = minus(a, b)
+    difference = minus(a, b)
     for _ in range(CLEARINGS):
-        if not rest.terms:
+        if not difference.terms:
             return True
-        below = _denominator(rest)
+        below = _denominator(difference)
         if below is None:
             return False
         fire(Rule.COMMON_DENOMINATOR)
-        rest = cleared(rest, *below)
-    return not rest.terms
+        difference = cleared(difference, *below)
+    return not difference.terms
 
 
-def equal_reals(a: Poly, b: Poly, known: Conditions) -> bool:
-    """As `equal`, with z3's help where maxima, signs and choices are met."""
+def equal_reals(a: Poly, b: Poly, facts: Conditions) -> bool:
+    """Whether `equal` holds, or z3 proves it where maxima, signs and choices are met."""
     if equal(a, b):
         return True
-    if not z3_reals.worth_asking(a, b) or not z3_reals.same(a, b, known):
+    # Importing z3 takes longer than most proofs; it is asked only about what normal forms leave
+    # opaque.
+    if not z3_reals.worth_asking(a, b) or not z3_reals.same(a, b, facts):
         return False
     fire(Rule.Z3)
     return True
 
 
 def _denominator(a: Poly) -> tuple[SumBase, int] | None:
-    """A sum that divides some summand, and how often at most."""
+    """A sum that divides some summand of `a`, and its highest power there."""
     for term in a.terms:
         for base, power in term.factors:
             if isinstance(base, SumBase) and power < 0 and not base.vars.intersection(term.bound):
+                # The highest negative power: one multiplication clears the denominator from all
+                # summands.
                 key = base.key({})
                 most = max(
-                    -own
-                    for other in a.terms
-                    for one, own in other.factors
-                    if own < 0 and one.key({}) == key
+                    -exponent
+                    for summand in a.terms
+                    for factor, exponent in summand.factors
+                    if exponent < 0 and factor.key({}) == key
                 )
                 return base, -int(-most // 1)
     return None
@@ -218,36 +259,44 @@ def _denominator(a: Poly) -> tuple[SumBase, int] | None:
 
 def cleared(a: Poly, base: SumBase, power: int) -> Poly:
     """Multiplies by a power of a sum, so that it divides no summand any more."""
+    # Terms that hold the base have its power reduced, which keeps it whole; others are multiplied
+    # by the sum, distributed.
     divided, spread = of_base(base, Fraction(power)), raised(base.poly, Fraction(power))
     key = base.key({})
-    found: list[Monomial] = []
+    terms: list[Monomial] = []
     for term in a.terms:
-        below = any(one.key({}) == key for one, _ in term.factors)
-        found += multiply(Poly((term,)), divided if below else spread).terms
-    return collect(found)
+        below = any(factor.key({}) == key for factor, _ in term.factors)
+        terms += multiply(Poly((term,)), divided if below else spread).terms
+    return collect(terms)
 
 
 def _unmet(sure: Conditions, demands: Conditions, free: Sequence[Var]) -> str:
-    """A demand that is not known to hold; one on a range follows from those on its parts."""
+    """A demand of the candidate that is not granted, as text.
+
+    One on a range follows from its parts.
+    """
     names = {var: f"i{number}" for number, var in enumerate(free)}
     for need in Need:
         ours, theirs = (
-            [fused(_for_all(p, free)) for own, p in conditions.by_key.values() if own is need]
+            [fused(_for_all(p, free)) for kind, p in conditions.by_key.values() if kind is need]
             for conditions in (sure, demands)
         )
-        known = {fused(term).key({}) for term in (*ours, *joined(ours))}
-        for term in joined([term for term in theirs if term.key({}) not in known]):
-            if fused(term).key({}) not in known:
+        # Conditions may be stated in digits by one program and in ranges by the other: fused and
+        # joined, they meet.
+        granted = {fused(term).key({}) for term in (*ours, *joined(ours))}
+        for term in joined([term for term in theirs if term.key({}) not in granted]):
+            if fused(term).key({}) not in granted:
                 return f"{_short(Poly((term,)), names)} {need}"
     return ""
 
 
 def _for_all(poly: Poly, free: Sequence[Var]) -> Monomial:
-    """A condition on all values of what is not free: written as a sum, it has a sum's text."""
+    """A condition on all values of its bound variables, written as a sum to get a sum's key."""
     forall = [var for var in poly.vars if var not in free]
     return Monomial(ONE, (), ((SumBase(poly), ONE),), None, forall)
 
 
 def _short(a: Poly, names: Names, limit: int = 160) -> str:
+    """The text of a normal form, cut at `limit` characters."""
     text = a.key(names)
     return text if len(text) <= limit else f"{text[:limit]}…"

@@ -1,4 +1,18 @@
-"""Programs read element by element: the algebra whose tensors are functions of indices."""
+"""Programs read element by element: the algebra whose tensors are functions of indices.
+
+Problem: a proof for all shapes cannot hold arrays. `IndexedTensor` is a shape of symbolic sizes and
+a function from index expressions to the value of that element; evaluating a program with
+`ElementAlgebra` composes these functions, and asking the output for element [i, j] runs them.
+
+Example: `sum(transpose(X), axes=[0])` at [0, j] asks transpose for [k, j], which asks X for [j, k]:
+the value is Σ over k < n of X[j, k]. A reshape of [n·4] to [n, 4] maps [i, j] to the row-major
+position 4·i + j. The opposite reshape has to write one index as two digits; it raises
+`SplitNeeded`, and the caller starts again with i = 4·high + low.
+
+Invariant: the value is the real function of the program; kernels, grids and layouts leave no trace,
+only which elements meet. Cost: each distinct element of each term is computed once
+(`IndexedTensor._known`). See docs/why/verdicts.md.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +46,7 @@ from .roots import separated
 
 
 class IndexedTensor:
-    """A tensor as a function from indices to the value of that element."""
+    """A tensor as a function from indices to the `Scalar` of that element."""
 
     __slots__ = ("_at", "_known", "shape")
 
@@ -42,55 +56,63 @@ class IndexedTensor:
         self._known: dict[tuple[str, ...], Scalar] = {}
 
     def at(self, indices: Sequence[IndexSum]) -> Scalar:
-        own = tuple(
+        """The element at `indices`; an axis of size one has only the index 0, which broadcasts."""
+        clamped = tuple(
             ZERO if size == 1 else index for index, size in zip(indices, self.shape, strict=True)
         )
-        key = tuple(index.key({}) for index in own)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._at(own)
-        return found
+        key = tuple(index.key({}) for index in clamped)
+        element = self._known.get(key)
+        if element is None:
+            element = self._known[key] = self._at(clamped)
+        return element
 
 
 class ElementAlgebra(Numbers):
-    """Operators on elements; `values` tells sizes apart where their order has to be known."""
+    """The operators on `IndexedTensor`; `values` holds an example of each named size."""
 
     def __init__(self, values: Mapping[str, int], unrolled: int = 1) -> None:
         self.values = values
         self._unrolled = unrolled
-        """Sums over at most so many places, where that is a number, are written out."""
+        """Sums over at most this many places, where their number is fixed, are written out."""
 
     def value(self, dim: Dim) -> int:
-        found = dim.at(self.values) if isinstance(dim, Size) else dim
-        if not isinstance(found, int):
+        """The size of `dim` in the example; raises `Unprovable` for an unknown name."""
+        number = dim.at(self.values) if isinstance(dim, Size) else dim
+        if not isinstance(number, int):
             raise Unprovable(f"the size {dim} is not known")
-        return found
+        return number
 
     def input(self, name: str, shape: Sequence[Dim]) -> IndexedTensor:
+        """An input: each of its elements is a base of its own."""
         return IndexedTensor(shape, lambda at: Scalar(of_base(Element(name, at))))
 
     def constant(self, value: Fraction | float) -> IndexedTensor:
+        """A rational number, or infinity."""
         if not isinstance(value, Fraction):
             return self._infinity(negative=value < 0)
         poly = constant(value)
         return IndexedTensor((), lambda at: Scalar(poly))
 
     def _infinity(self, negative: bool) -> IndexedTensor:
-        """A number like any other; only a program that has it too may be compared with this one."""
+        """A number like any other; only a program that has it too is compared with this one."""
         poly = of_base(FunctionCall("infinity", []))
         value = needing(Scalar(negated(poly) if negative else poly), Need.FINITE, poly)
         return IndexedTensor((), lambda at: value)
 
     def iota(self, shape: Sequence[Dim], axis: int) -> IndexedTensor:
+        """The position along `axis`, as a number."""
         return IndexedTensor(shape, lambda at: Scalar(of_index(at[axis])))
 
     # Pointwise
 
     def _map(self, function: Callable[..., Scalar], *operands: IndexedTensor) -> IndexedTensor:
+        """Applies `function` to the elements of broadcast operands."""
         rank = max(len(operand.shape) for operand in operands)
         shape: list[Dim] = [1] * rank
         for operand in operands:
             for axis, size in enumerate(operand.shape):
+                # Sizes are equal or one, as the evaluator has checked: whichever is not one is the
+                # broadcast size.
                 if size != 1:
                     shape[axis] = size
 
@@ -127,16 +149,22 @@ class ElementAlgebra(Numbers):
         return self._map(lambda a: Scalar(absolute(a.poly), a.sure, a.demands), x)
 
     def maximum(self, x: IndexedTensor, y: IndexedTensor) -> IndexedTensor:
+        """A `Maximum` of two values that run over no variable."""
+
         def of(a: Scalar, b: Scalar) -> Scalar:
             return Scalar(maximum_of([((), a.poly), ((), b.poly)]), *met(a, b))
 
         return self._map(of, x, y)
 
     def minimum(self, x: IndexedTensor, y: IndexedTensor) -> IndexedTensor:
+        """`-max(-x, -y)`."""
         return self.negative(self.maximum(self.negative(x), self.negative(y)))
 
     def compare(self, how: str, x: IndexedTensor, y: IndexedTensor) -> IndexedTensor:
+        """0 or 1, known by the difference of the operands."""
+
         def of(a: Scalar, b: Scalar) -> Scalar:
+            # ∞ - x says nothing of x: both operands are kept, under a name that nothing simplifies.
             if infinity.is_infinite(a) or infinity.is_infinite(b):
                 call = FunctionCall(f"{how}{infinity.OPAQUE}", [a.poly, b.poly])
             else:
@@ -149,19 +177,24 @@ class ElementAlgebra(Numbers):
         return self._map(_selected, where, x, y)
 
     def function(self, function: Function, *arguments: IndexedTensor) -> IndexedTensor:
+        """A function by its definition, or by name and symmetry."""
         if function.means is not None:
-            found: IndexedTensor = function.means(self, *arguments)
-            return found
+            composed: IndexedTensor = function.means(self, *arguments)
+            return composed
 
         def of(*operands: Scalar) -> Scalar:
             polys = [operand.poly for operand in operands]
-            found = Scalar(applied(function, polys), *met(*operands))
-            found = infinity.function_of(found, function.name, *operands)
-            return _powered(found, *operands) if function.name == "pow" else found
+            scalar = Scalar(applied(function, polys), *met(*operands))
+            scalar = infinity.function_of(scalar, function.name, *operands)
+            return _powered(scalar, *operands) if function.name == "pow" else scalar
 
         return self._map(of, *arguments)
 
     def cast(self, x: IndexedTensor, dtype: str) -> IndexedTensor:
+        """Casts to `i32` and `bool` are functions known by name.
+
+        Float casts do nothing to reals.
+        """
         if dtype not in (DType.I32, DType.BOOL):
             return x
         return self._map(
@@ -173,10 +206,11 @@ class ElementAlgebra(Numbers):
     def _runs(
         self, extents: Sequence[Dim], body: Callable[[tuple[IndexSum, ...]], Scalar]
     ) -> list[tuple[tuple[Var, ...], Scalar]]:
+        """The body over all indices below `extents`, in cases; see `index_ranges`."""
         return index_ranges(extents, body, self._unrolled)
 
     def _total(self, extent: Dim, body: Callable[[IndexSum], Scalar]) -> Scalar:
-        """The sum of the body over an index."""
+        """The sum of `body` over an index below `extent`."""
         poly, parts = ZERO_POLY, []
         for bound, part in self._runs([extent], lambda at: infinity.total_of(body(at[0]))):
             poly = plus(poly, summed(part.poly, bound))
@@ -184,6 +218,7 @@ class ElementAlgebra(Numbers):
         return Scalar(poly, *met(*parts))
 
     def sum(self, x: IndexedTensor, axes: Sequence[int]) -> IndexedTensor:
+        """Sums one axis after the other."""
         for axis in axes:
             x = self._sum(x, axis)
         return x
@@ -197,22 +232,26 @@ class ElementAlgebra(Numbers):
         return IndexedTensor((*x.shape[:axis], 1, *x.shape[axis + 1 :]), at)
 
     def largest(self, x: IndexedTensor, axes: Sequence[int]) -> IndexedTensor:
+        """A `Maximum` over the indices along `axes`."""
+
         def at(indices: tuple[IndexSum, ...]) -> Scalar:
             parts = self._runs(
                 [x.shape[axis] for axis in axes],
-                lambda at: x.at(_placed(indices, axes, at)),
+                lambda at: x.at(_with_indices(indices, axes, at)),
             )
             items: list[Item] = [(bound, part.poly) for bound, part in parts]
             if not items:
                 raise Unprovable("the largest of nothing")
             return Scalar(maximum_of(items), *met(*(part for _, part in parts)))
 
-        kept = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
-        return IndexedTensor(kept, at)
+        shape = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
+        return IndexedTensor(shape, at)
 
     def matmul(self, x: IndexedTensor, y: IndexedTensor) -> IndexedTensor:
+        """`Σ over k of x[..., row, k]·y[..., k, column]`."""
         lead = [
-            two if one == 1 else one for one, two in zip(x.shape[:-2], y.shape[:-2], strict=True)
+            right if left == 1 else left
+            for left, right in zip(x.shape[:-2], y.shape[:-2], strict=True)
         ]
 
         def at(indices: tuple[IndexSum, ...]) -> Scalar:
@@ -227,6 +266,7 @@ class ElementAlgebra(Numbers):
         return IndexedTensor((*lead, x.shape[-2], y.shape[-1]), at)
 
     def size(self, x: IndexedTensor, axis: int) -> IndexedTensor:
+        """The size of an axis as a number."""
         poly = of_size(x.shape[axis])
         return IndexedTensor((), lambda at: Scalar(poly))
 
@@ -236,16 +276,19 @@ class ElementAlgebra(Numbers):
         return IndexedTensor(shape, lambda at: x.at(at if x.shape else ()))
 
     def reshape(self, x: IndexedTensor, shape: Sequence[Dim]) -> IndexedTensor:
+        """Maps new indices to old ones by their row-major position within each group of axes."""
         new = tuple(shape)
         if new == x.shape:
             return x
+        # Axes are grouped so that both sides of a group have one product: the position is computed
+        # within a group, and indices outside of it stay untouched.
         groups = regroup(self, x.shape, new)
 
         def at(indices: tuple[IndexSum, ...]) -> Scalar:
-            found: list[IndexSum] = [ZERO] * len(x.shape)
+            old_indices: list[IndexSum] = [ZERO] * len(x.shape)
             for left, right in groups:
-                _regrouped(indices, new, right, found, x.shape, left)
-            return x.at(found)
+                _regrouped(indices, new, right, old_indices, x.shape, left)
+            return x.at(old_indices)
 
         return IndexedTensor(new, at)
 
@@ -257,12 +300,17 @@ class ElementAlgebra(Numbers):
         )
 
     def slice(self, x: IndexedTensor, axis: int, start: Dim, stop: Dim, step: int) -> IndexedTensor:
+        """Index i reads `start + step·i`."""
         length = stop - start
+        # ceil(length/step), for symbolic sizes: rounded up to a multiple, which the example shows,
+        # then divided.
         if step > 1:
             length = self.over(length + (-self.value(length) % step), step, "slice")
 
         def at(indices: tuple[IndexSum, ...]) -> Scalar:
             moved = indices[axis].times(step).shifted(start)
+            # A single place: its index is 0, and mentioning the variable would keep equal elements
+            # apart.
             if length == 1:
                 moved = IndexSum((), start)
             return x.at((*indices[:axis], moved, *indices[axis + 1 :]))
@@ -270,6 +318,7 @@ class ElementAlgebra(Numbers):
         return IndexedTensor((*x.shape[:axis], length, *x.shape[axis + 1 :]), at)
 
     def concatenate(self, xs: Sequence[IndexedTensor], axis: int) -> IndexedTensor:
+        """Reads the operand that the index falls into; `border` asks for cases at the seams."""
         whole: Dim = 0
         for x in xs:
             whole = whole + x.shape[axis]
@@ -277,6 +326,8 @@ class ElementAlgebra(Numbers):
         def at(indices: tuple[IndexSum, ...]) -> Scalar:
             index, start = indices[axis], IndexSum((), 0).constant
             for x in xs[:-1]:
+                # `border` answers for all sizes or raises `CasesNeeded`, so that each case reads a
+                # single operand.
                 if border(index, start + x.shape[axis]):
                     break
                 start = start + x.shape[axis]
@@ -290,6 +341,7 @@ class ElementAlgebra(Numbers):
     def pad(
         self, x: IndexedTensor, axis: int, low: Dim, high: Dim, value: Fraction
     ) -> IndexedTensor:
+        """Reads the operand or the padding; where that is undecided, a `within` mask chooses."""
         size = x.shape[axis]
 
         def at(indices: tuple[IndexSum, ...]) -> Scalar:
@@ -298,10 +350,14 @@ class ElementAlgebra(Numbers):
             try:
                 outside = (low != 0 and border(index, low)) or not border(index, low + size)
             except Unprovable:
+                # The border falls into the middle of a digit: no range of one variable describes
+                # it, so a mask keeps both readings, and the element's conditions are only demanded.
                 inside = of_base(FunctionCall(f"within {low} {low + size}", [of_index(index)]))
                 element = x.at(inner)
-                rest = multiply(minus(constant(1), inside), constant(value))
-                return Scalar(plus(multiply(inside, element.poly), rest), NOTHING, element.demands)
+                padding = multiply(minus(constant(1), inside), constant(value))
+                return Scalar(
+                    plus(multiply(inside, element.poly), padding), NOTHING, element.demands
+                )
             return Scalar(constant(value)) if outside else x.at(inner)
 
         return IndexedTensor((*x.shape[:axis], low + size + high, *x.shape[axis + 1 :]), at)
@@ -312,6 +368,7 @@ class ElementAlgebra(Numbers):
     def windows(
         self, x: IndexedTensor, axis: int, window: Dim, stride: int, dilation: int
     ) -> IndexedTensor:
+        """Place i of window w reads `stride·i + dilation·w`."""
         places = window_count(NUMBERS, x.shape[axis], window, stride, dilation)
 
         def at(indices: tuple[IndexSum, ...]) -> Scalar:
@@ -324,104 +381,119 @@ class ElementAlgebra(Numbers):
         return x.shape
 
 
-def _placed(
+def _with_indices(
     indices: Sequence[IndexSum], axes: Sequence[int], values: Sequence[IndexSum]
 ) -> tuple[IndexSum, ...]:
-    found = list(indices)
+    """`indices` with others along `axes`."""
+    moved = list(indices)
     for axis, value in zip(axes, values, strict=True):
-        found[axis] = value
-    return tuple(found)
+        moved[axis] = value
+    return tuple(moved)
 
 
 def _regrouped(
     indices: Sequence[IndexSum],
     new: Sequence[Dim],
     right: Sequence[int],
-    found: list[IndexSum],
+    old_indices: list[IndexSum],
     old: Sequence[Dim],
     left: Sequence[int],
 ) -> None:
     """Reads the old axes' indices off the row-major position that the new ones give."""
     if len(left) == 1 and len(right) == 1:
-        found[left[0]] = indices[right[0]]
+        old_indices[left[0]] = indices[right[0]]
         return
     position = ZERO
     for place, axis in enumerate(right):
+        # Row-major: the stride of an axis is the product of the sizes behind it.
         stride = product(new[inner] for inner in right[place + 1 :])
         position = position.plus(indices[axis].times(stride))
     for place, axis in enumerate(left):
         stride = product(old[inner] for inner in left[place + 1 :])
-        found[axis], position = divide(position, stride)
+        old_indices[axis], position = divide(position, stride)
 
 
 def _added(a: Scalar, b: Scalar) -> Scalar:
+    """`a + b`, with the condition that ∞ - ∞ does not occur."""
     return infinity.sum_of(Scalar(plus(a.poly, b.poly), *met(a, b)), a, b)
 
 
 def _multiplied(a: Scalar, b: Scalar) -> Scalar:
+    """`a·b`, with the condition that 0·∞ does not occur."""
     return infinity.product_of(Scalar(multiply(a.poly, b.poly), *met(a, b)), a, b)
 
 
 def _divided(a: Scalar, b: Scalar) -> Scalar:
+    """`a/b`, with the conditions that b is not zero and ∞/∞ does not occur."""
     below = raised(b.poly, Fraction(-1))
-    found = infinity.quotient_of(Scalar(multiply(a.poly, below), *met(a, b)), a, b)
-    return _nonzero(found, below)
+    ratio = infinity.quotient_of(Scalar(multiply(a.poly, below), *met(a, b)), a, b)
+    return _nonzero(ratio, below)
 
 
 def _nonzero(scalar: Scalar, below: Poly) -> Scalar:
-    """The same value, needing every factor of one over something not to be zero."""
+    """The value of `scalar`, needing each factor in the denominators of `below` not to be zero."""
     for term in below.terms:
         for base, power in term.factors:
             poly = of_base(base)
+            # One condition for each factor, so that the conditions of x/(y·z) and of (x/y)/z are
+            # the same set.
             if power < 0 and not positive(poly):
                 scalar = needing(scalar, Need.NONZERO, poly)
     return scalar
 
 
 def _root(a: Scalar) -> Scalar:
-    found = Scalar(raised(a.poly, HALF), a.sure, a.demands)
-    return found if nonnegative(a.poly) else needing(found, Need.NONNEGATIVE, _direction(a.poly))
+    """`√a`, needing a not to be negative unless that is seen."""
+    scalar = Scalar(raised(a.poly, HALF), a.sure, a.demands)
+    # The condition is stated of the reduced sign, so that √(4·x) and √x need the same thing.
+    return scalar if nonnegative(a.poly) else needing(scalar, Need.NONNEGATIVE, _direction(a.poly))
 
 
 def _log(a: Scalar) -> Scalar:
-    found = Scalar(logarithm(a.poly), a.sure, a.demands)
+    """`log a`, needing a to be positive unless that is seen."""
+    scalar = Scalar(logarithm(a.poly), a.sure, a.demands)
     if positive(a.poly):
-        return found
-    found = _nonzero(found, raised(a.poly, Fraction(-1)))
-    return found if nonnegative(a.poly) else needing(found, Need.NONNEGATIVE, _direction(a.poly))
+        return scalar
+    scalar = _nonzero(scalar, raised(a.poly, Fraction(-1)))
+    return scalar if nonnegative(a.poly) else needing(scalar, Need.NONNEGATIVE, _direction(a.poly))
 
 
-def _powered(found: Scalar, a: Scalar, power: Scalar) -> Scalar:
-    """A power, needing what roots and quotients do; another is a real number of a positive base."""
+def _powered(scalar: Scalar, a: Scalar, power: Scalar) -> Scalar:
+    """`pow(a, power)`, under the conditions of roots and quotients, or `Need.REAL` in general."""
     number = power.poly.number
+    # A real power of a negative base is not real in general; of a positive one it always is.
     if number is None or number.denominator > 2:
-        return found if positive(a.poly) else needing(found, Need.REAL, found.poly)
+        return scalar if positive(a.poly) else needing(scalar, Need.REAL, scalar.poly)
     if number.denominator == 2:
         root = _root(a)
-        found = Scalar(found.poly, *met(found, root))
-    return found if number >= 0 else _nonzero(found, raised(a.poly, Fraction(-1)))
+        scalar = Scalar(scalar.poly, *met(scalar, root))
+    return scalar if number >= 0 else _nonzero(scalar, raised(a.poly, Fraction(-1)))
 
 
 def _direction(a: Poly) -> Poly:
-    """What decides the sign: positive numbers, sizes and exponentials are left out."""
+    """What decides the sign of `a`: positive numbers, sizes and exponentials are left out."""
 
     if len(a.terms) != 1:
-        content, found = taken_out(a, HALF)
+        content, sign = taken_out(a, HALF)
         for base, power in content.factors:
             if power > 0 and not positive(of_base(base)):
-                found = multiply(found, of_base(base, power))
-        return found
-    found = constant(1 if a.terms[0].number > 0 else -1)
+                sign = multiply(sign, of_base(base, power))
+        return sign
+    sign = constant(1 if a.terms[0].number > 0 else -1)
     for part in separated(a.terms[0]):
         for base, power in part.factors:
-            found = multiply(found, of_base(base, power))
-    return found
+            sign = multiply(sign, of_base(base, power))
+    return sign
 
 
 def _selected(where: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    """`a` where `where` is true, else `b`; what only one branch needs is demanded but not sure."""
+    # `Need.FINITE` is no domain but a mark that infinity occurs: it holds for whichever branch has
+    # it.
     either = Conditions({**a.sure.by_key, **b.sure.by_key}).only(Need.FINITE)
     sure = where.sure.and_(a.sure.common(b.sure)).and_(either)
     demands = where.demands.and_(a.demands).and_(b.demands)
+    # select(c, x, x) = x, whatever c is; the conditions of c stay.
     if a.poly.key({}) == b.poly.key({}):
         return Scalar(a.poly, sure, demands)
     truth = where.poly

@@ -1,12 +1,21 @@
-"""The normal form of expressions over tensor elements, sums of products of powers, and their
-signs.
+"""The normal form of expressions over tensor elements, and what is known of signs.
 
-A `Poly` is a sum of monomials. A monomial is a rational number, powers of named sizes, powers of
+A `Poly` is a sum of monomials. A `Monomial` is a rational number, powers of named sizes, powers of
 bases (elements, functions, maxima, sums that had to stay whole), one exponential of a polynomial,
-and the index variables that it is summed over. Equal expressions of a large class, which the docs
-describe, have equal keys; that is all a proof is.
+and the index variables that it is summed over. Equal expressions of a large class have equal keys;
+that is all a proof is.
 
-What is known of signs, wherever an expression is defined.
+Example: Σ over k < n of 2·X[i,k]·exp(Y[k]) is one monomial: number 2, factors X[i,k]^1, exponent
+Y[k], bound (k). Its key is `Σ0<n>X[i7,#0]·exp{1·Y[#0]}`, where i7 is a free variable and #0 stands
+for the bound one.
+
+What it leaves undone: powers other than multiples of one half, trigonometric and hyperbolic laws,
+sums with closed forms (Σi = n(n-1)/2), factoring of polynomials beyond a common monomial. Such
+equalities are not proved.
+
+Invariant: objects are immutable, and keys are cached under no names. Names of summation variables
+do not count: `canonical` takes the least text over the orders of alike variables, at most `TIES` of
+them, beyond which it raises `Unprovable`. See docs/why/verdicts.md.
 """
 
 from __future__ import annotations
@@ -21,14 +30,16 @@ from typing import TypeAlias
 from .indices import IndexSum, Names, Unprovable, Var
 
 ONE, HALF = Fraction(1), Fraction(1, 2)
+"""The powers that occur most."""
 TIES = 720
-"""How many orders of alike summation variables are tried."""
+"""How many orders of alike summation variables `canonical` tries: six alike ones have 720."""
 
 Powers: TypeAlias = tuple[tuple[str, Fraction], ...]
+"""Names of sizes, sorted, each with its power."""
 
 
 class Base:
-    """What has powers: see the subclasses. Immutable."""
+    """Something that has powers in a `Monomial`; see the subclasses. Immutable."""
 
     __slots__ = ("_key", "vars")
 
@@ -36,6 +47,7 @@ class Base:
     _key: str | None
 
     def key(self, names: Names) -> str:
+        """The text of the base under `names`; cached where no name occurs in it."""
         if not names or not any(var in names for var in self.vars):
             if self._key is None:
                 self._key = self.text({})
@@ -43,19 +55,20 @@ class Base:
         return self.text(names)
 
     def text(self, names: Names) -> str:
+        """The text that `key` caches."""
         raise NotImplementedError
 
     def mapped(self, values: Mapping[Var, IndexSum]) -> Base:
-        """The base with indices in the place of variables; different bases must stay different."""
+        """The base with indices substituted for variables; different bases stay different."""
         raise NotImplementedError
 
     def indices(self) -> Iterator[IndexSum | Var]:
-        """Every index in it; a bare variable is one whose value counts."""
+        """Every index in it; a bare `Var` is a variable whose value counts."""
         raise NotImplementedError
 
 
 class Element(Base):
-    """An element of an input."""
+    """An element of an input `tensor`."""
 
     __slots__ = ("at", "tensor")
 
@@ -92,6 +105,8 @@ class Position(Base):
         value = values.get(self.var)
         if value is None:
             return self
+        # As a number, high·4 + low is no base but a sum; substituting would need a renormalisation
+        # that mapped() does not do.
         if len(value.terms) != 1 or value.terms[0][1] != 1 or value.constant != 0:
             raise Unprovable("the value of an index that is cut in parts")
         return Position(value.vars[0])
@@ -101,7 +116,7 @@ class Position(Base):
 
 
 class FunctionCall(Base):
-    """A function of polynomials that nothing else is known of."""
+    """A function of polynomials of which nothing but its name is known."""
 
     __slots__ = ("arguments", "name")
 
@@ -123,7 +138,7 @@ class FunctionCall(Base):
 
 
 class SumBase(Base):
-    """A sum that has a power other than a whole positive one."""
+    """A sum whose power is not a positive integer, such as `(x + y)^-1`."""
 
     __slots__ = ("poly",)
 
@@ -143,7 +158,7 @@ class SumBase(Base):
 
 
 class Maximum(Base):
-    """The largest of several values, each over all values of its own variables."""
+    """The largest of `items`, each over all values of its own variables."""
 
     __slots__ = ("items",)
 
@@ -164,17 +179,18 @@ class Maximum(Base):
 
 
 Item: TypeAlias = "tuple[tuple[Var, ...], Poly]"
+"""A value of a `Maximum`, and the variables that it runs over."""
 
 
 def _free(values: Mapping[Var, IndexSum], bound: Sequence[Var]) -> Mapping[Var, IndexSum]:
-    """Without what is bound further in: that is another variable, if one of the same name."""
+    """`values` without bound variables: one bound further in is another variable."""
     if not any(var in values for var in bound):
         return values
     return {var: index for var, index in values.items() if var not in bound}
 
 
 class Monomial:
-    """One summand: number, sizes, bases, exponential, and what it is summed over. Immutable."""
+    """A summand: number, sizes, bases, exponential, and what it is summed over. Immutable."""
 
     __slots__ = ("_key", "_shifted", "bound", "exponent", "factors", "number", "sizes", "vars")
 
@@ -202,7 +218,7 @@ class Monomial:
 
     @property
     def shifted(self) -> bool:
-        """Whether some index in it has a constant."""
+        """Whether some index in it has a constant, as the second half of a cut sum has."""
         if self._shifted is None:
             self._shifted = any(
                 isinstance(index, IndexSum) and index.constant != 0 for index in self.indices()
@@ -210,9 +226,11 @@ class Monomial:
         return self._shifted
 
     def numbered(self, number: Fraction) -> Monomial:
-        found = Monomial(number, self.sizes, self.factors, self.exponent, self.bound)
-        found._key = self._key
-        return found
+        """The summand with another number, and the key it has already."""
+        copy = Monomial(number, self.sizes, self.factors, self.exponent, self.bound)
+        # The key leaves out the number, so that the copy shares it.
+        copy._key = self._key
+        return copy
 
     @property
     def plain(self) -> bool:
@@ -220,7 +238,7 @@ class Monomial:
         return not self.factors and self.exponent is None and not self.bound
 
     def key(self, names: Names) -> str:
-        """What it is but for its number: the same for all names of what it is summed over."""
+        """The text of all but its number; bound variables are named by `canonical`."""
         if not names or not any(var in names for var in self.vars):
             if self._key is None:
                 self._key = self._canonical({})
@@ -242,7 +260,7 @@ class Monomial:
     def mapped(
         self, values: Mapping[Var, IndexSum], bound: Sequence[Var] | None = None
     ) -> Monomial:
-        """The summand with indices in the place of variables, summed over others if so asked."""
+        """The summand with indices substituted for variables, and summed over `bound` if given."""
         if bound is None:
             values, bound = _free(values, self.bound), self.bound
         exponent = None if self.exponent is None else self.exponent.mapped(values)
@@ -250,6 +268,7 @@ class Monomial:
         return Monomial(self.number, self.sizes, factors, exponent, bound)
 
     def indices(self) -> Iterator[IndexSum | Var]:
+        """Every index in its bases and its exponent."""
         for base, _ in self.factors:
             yield from base.indices()
         if self.exponent is not None:
@@ -257,7 +276,7 @@ class Monomial:
 
 
 class Poly:
-    """A sum of monomials with different keys. Made by `collect`. Immutable."""
+    """A sum of monomials with different keys, which `arithmetic.collect` guarantees. Immutable."""
 
     __slots__ = ("_key", "terms", "vars")
 
@@ -267,6 +286,7 @@ class Poly:
         self._key: str | None = None
 
     def key(self, names: Names) -> str:
+        """The sorted texts of the summands with their numbers: equal keys, equal functions."""
         if not names or not any(var in names for var in self.vars):
             if self._key is None:
                 self._key = self._text({})
@@ -277,6 +297,7 @@ class Poly:
         return " + ".join(sorted(f"{term.number}·{term.key(names)}" for term in self.terms)) or "0"
 
     def mapped(self, values: Mapping[Var, IndexSum]) -> Poly:
+        """The sum with indices substituted for variables."""
         if not any(var in values for var in self.vars):
             return self
         return Poly([term.mapped(values) for term in self.terms])
@@ -300,16 +321,22 @@ class Poly:
 
 
 ZERO_POLY = Poly(())
+"""The empty sum."""
 
 
 def canonical(bound: Sequence[Var], names: Names, text: Callable[[Names], str]) -> str:
-    """The text under the names of the bound variables that make it least."""
+    """The text under those names of the `bound` variables that make it least.
+
+    For Σ over i, j of X[i,j]·Y[j], marking one variable at a time tells i from j; only variables
+    that look alike are tried in every order.
+    """
     if not bound:
         return text(names)
     if any(var in names for var in bound):
         # What is bound here hides what is bound outside; the label stays taken.
         names = {Var(0) if var in bound else var: name for var, name in names.items()}
     start = len(names)
+    # Labels count on from those in scope, so that nested sums do not reuse them.
     labels = [f"#{start + place}" for place in range(len(bound))]
 
     def written(order: Sequence[Var]) -> str:
@@ -319,6 +346,8 @@ def canonical(bound: Sequence[Var], names: Names, text: Callable[[Names], str]) 
 
     if len(bound) == 1:
         return written(bound)
+    # A signature for each variable: the text in which it alone is marked. Variables of different
+    # signatures have only one order, so that permutations are confined to equal ones.
     marked: dict[str, list[Var]] = {}
     for var in bound:
         inner = {**names, **dict.fromkeys(bound, "_"), var: "?"}
@@ -328,6 +357,7 @@ def canonical(bound: Sequence[Var], names: Names, text: Callable[[Names], str]) 
     for group in groups:
         for size in range(2, len(group) + 1):
             count *= size
+    # Symmetric products of many sums, such as (Σx)^7, have factorially many orders.
     if count > TIES:
         raise Unprovable(f"{len(bound)} sums that look alike")
     orders = itertools.product(*(itertools.permutations(group) for group in groups))
@@ -335,20 +365,22 @@ def canonical(bound: Sequence[Var], names: Names, text: Callable[[Names], str]) 
 
 
 def item_key(item: Item, names: Names) -> str:
-    """The key of one of the values that a largest is taken of."""
+    """The key of an `Item`, whose variables are bound."""
     bound, poly = item
     return canonical(bound, names, poly.key)
 
 
 POSITIVE_CALLS: set[str] = set()
-"""Functions that are above zero, by name."""
+"""Names of functions that are above zero everywhere."""
 
+# A context variable, so that an assumption ends with its `with` block and never leaks into another
+# proof.
 _assumed: ContextVar[frozenset[str]] = ContextVar("assumed", default=frozenset())
 
 
 @contextmanager
 def assuming(bases: frozenset[str]) -> Iterator[None]:
-    """Within, these bases are not below zero; nor are they zero where something divides by them."""
+    """Within, `bases` are not negative; nor are they zero where something divides by them."""
     token = _assumed.set(bases)
     try:
         yield
@@ -357,15 +389,18 @@ def assuming(bases: frozenset[str]) -> Iterator[None]:
 
 
 def nonnegative(a: Poly) -> bool:
+    """Whether `a` is seen not to be negative wherever it is defined: no summand may be."""
     return all(_term(term, strictly=False) for term in a.terms)
 
 
 def positive(a: Poly) -> bool:
-    """Above zero: no summand below, and one above; sums run at least once."""
+    """Whether `a` is seen to be above zero: no summand below, and one above."""
+    # Extents are at least one, so that a sum of positive summands is positive.
     return nonnegative(a) and any(_term(term, strictly=True) for term in a.terms)
 
 
 def _term(term: Monomial, strictly: bool) -> bool:
+    """Whether a summand is seen not to be negative, or above zero where `strictly`."""
     if term.number <= 0:
         return False
     return all(
@@ -376,6 +411,7 @@ def _term(term: Monomial, strictly: bool) -> bool:
 
 
 def base_nonnegative(base: Base) -> bool:
+    """Whether a base is seen not to be negative wherever it is defined."""
     if (assumed := _assumed.get()) and base.key({}) in assumed:
         return True
     if isinstance(base, FunctionCall):
@@ -388,6 +424,7 @@ def base_nonnegative(base: Base) -> bool:
 
 
 def base_positive(base: Base) -> bool:
+    """Whether a base is seen to be above zero."""
     if isinstance(base, FunctionCall):
         return base.name in POSITIVE_CALLS
     if isinstance(base, SumBase):

@@ -1,4 +1,7 @@
-"""The axioms that a proof may use, and a record of those that it did."""
+"""The axioms that a proof may use, and a record of those that it did.
+
+`with recorded() as rules:` collects every `Rule` that `fire` reports within the block.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from enum import StrEnum
 
 
 class Rule(StrEnum):
-    """Each holds for real numbers under the side condition that it states."""
+    """An axiom of real numbers, with the side condition under which it holds; see `Proof.rules`."""
 
     DISTRIBUTE = "x·(y + z) = x·y + x·z"
     SUM_PRODUCT = "x·Σy = Σ(x·y), where x does not depend on what is summed over"
@@ -31,11 +34,12 @@ class Rule(StrEnum):
     Z3 = "z3: no real numbers tell them apart"
 
 
+# Per context: proofs in threads or tasks do not write into one another's record.
 _fired: ContextVar[set[Rule] | None] = ContextVar("fired", default=None)
 
 
 def fire(rule: Rule) -> None:
-    """Notes that a rule was used."""
+    """Notes that `rule` was used, if `recorded` is active."""
     fired = _fired.get()
     if fired is not None:
         fired.add(rule)
@@ -43,7 +47,7 @@ def fire(rule: Rule) -> None:
 
 @contextmanager
 def recorded() -> Iterator[set[Rule]]:
-    """Collects the rules used within."""
+    """Collects the rules used within, in the set that it yields."""
     fired: set[Rule] = set()
     token = _fired.set(fired)
     try:

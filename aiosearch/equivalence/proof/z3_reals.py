@@ -1,8 +1,12 @@
 """Equality of normal forms as a question to z3 about real numbers.
 
 Elements, sums and functions become unknowns; products, quotients, roots, maxima, absolute values,
-comparisons and choices keep their meaning. z3's "no" to a counterexample is a proof; anything else
-says nothing.
+comparisons and choices keep their meaning. `max(x, y) + min(x, y) = x + y`, for example, becomes a
+question about two unknowns. z3's "unsat" to a counterexample is a proof; anything else says
+nothing.
+
+Invariant: unknowns only generalise, so that what holds for all their values holds for the program.
+Cost: at most `WORK` resource units and `PATIENCE_MS` milliseconds. See docs/why/verdicts.md.
 """
 
 from __future__ import annotations
@@ -14,23 +18,26 @@ from .conditions import Conditions, Need
 from .normal_form import Base, FunctionCall, Maximum, Monomial, Poly, SumBase, base_positive
 
 WORK = 400_000
-"""What z3 may spend: a goal that holds takes a small part of it."""
+"""The resource limit (`rlimit`) of a query; it is deterministic, unlike time."""
 PATIENCE_MS = 2000
+"""The time limit in milliseconds, for goals whose units are slow."""
 KNOWN = frozenset(("abs", "select", "<", "<=", "==", "!="))
+"""Names of `FunctionCall` that `_RealsReader` translates."""
 
 
 def worth_asking(*polys: Poly) -> bool:
-    """Whether there is something in it that z3 knows more of than normal forms do."""
+    """Whether z3 knows more than normal forms do of something in `polys`."""
     return any(_interesting(poly) for poly in polys)
 
 
 def _interesting(a: Poly) -> bool:
+    """Whether a maximum or a call of `KNOWN` occurs in `a`."""
     for term in a.terms:
         for base, _ in term.factors:
             if isinstance(base, Maximum):
                 return True
             if isinstance(base, FunctionCall) and (
-                base.name in KNOWN or any(_interesting(one) for one in base.arguments)
+                base.name in KNOWN or any(_interesting(argument) for argument in base.arguments)
             ):
                 return True
             if isinstance(base, SumBase) and _interesting(base.poly):
@@ -38,21 +45,24 @@ def _interesting(a: Poly) -> bool:
     return False
 
 
-def same(a: Poly, b: Poly, known: Conditions) -> bool:
-    """Whether z3 finds that no real numbers tell two expressions apart, where this is known.
+def same(a: Poly, b: Poly, facts: Conditions) -> bool:
+    """Whether z3 proves that no real numbers tell `a` from `b`, where `facts` hold.
 
     Roots and quotients may be anything where they are not defined: what is in a branch, or a factor
-    of zero, need not be.
+    of zero, need not be defined.
     """
+    # Loaded here: z3 takes longer to load than most proofs take.
     import z3
 
     reader = _RealsReader(z3)
     left, right = reader.poly(a), reader.poly(b)
-    for need, poly in known.by_key.values():
+    for need, poly in facts.by_key.values():
         if need is Need.NONZERO:
             reader.facts.append(reader.poly(poly) != 0)
         elif need is Need.NONNEGATIVE:
             reader.facts.append(reader.poly(poly) >= 0)
+    # Nonlinear goals go to the solver for polynomial arithmetic; linear ones are faster by the
+    # default one.
     solver = z3.SolverFor("QF_NRA") if reader.products else z3.Solver()
     solver.set("rlimit", WORK)
     solver.set("timeout", PATIENCE_MS)
@@ -71,25 +81,31 @@ class _RealsReader:
         self.products = False
 
     def poly(self, a: Poly) -> Any:
+        """The z3 term of a sum."""
         total = self._z3.RealVal(0)
         for term in a.terms:
             total = total + self._number(term.number) * self._term(term)
         return total
 
     def _number(self, number: Fraction) -> Any:
+        """The z3 literal of a rational number, exactly."""
         return self._z3.RealVal(f"{number.numerator}/{number.denominator}")
 
     def _unknown(self, text: str) -> Any:
+        """The z3 variable that stands for `text`."""
         if text not in self._known:
             self._known[text] = self._z3.Real(f"u{len(self._known)}")
         return self._known[text]
 
     def _term(self, term: Monomial) -> Any:
+        """The z3 term of a summand; a summation as a whole is an unknown."""
+        # The text names bound variables canonically, so that equal sums are one unknown.
         if term.bound:
             return self._unknown(term.key({}))
         result = self._z3.RealVal(1)
         for name, power in term.sizes:
             size = self._unknown(f"size {name}")
+            # Sizes are at least one; that is what lets n/n be 1.
             self.facts.append(size >= 1)
             result = result * self._power(size, power, f"size {name}")
         for base, power in term.factors:
@@ -105,10 +121,13 @@ class _RealsReader:
         return result
 
     def _power(self, value: Any, power: Fraction, text: str) -> Any:
+        """`value` to a whole or half power; other powers are unknowns."""
         if power.denominator == 2:
             root = self._unknown(f"root {text}")
-            known = self._z3.And(root >= 0, root * root == value)
-            self.facts.append(self._z3.Implies(value >= 0, known))
+            is_root = self._z3.And(root >= 0, root * root == value)
+            # The root is an unknown r with r >= 0 and r·r = value. The facts hold only where the
+            # radicand is not negative: elsewhere r is arbitrary, not contradictory.
+            self.facts.append(self._z3.Implies(value >= 0, is_root))
             self.products = True
             return self._power(root, power * 2, f"root {text}")
         if power.denominator != 1:
@@ -119,11 +138,14 @@ class _RealsReader:
         if power > 0:
             return result
         self.products = True
+        # Guarded like the root: without the guard, value = 0 would contradict inverse·value = 1,
+        # and prove anything.
         inverse = self._unknown(f"1/({text})^{-power}")
         self.facts.append(self._z3.Implies(value != 0, inverse * result == 1))
         return inverse
 
     def _base(self, base: Base) -> Any:
+        """The z3 term of a base; an unknown for elements and for maxima over variables."""
         if isinstance(base, SumBase):
             return self.poly(base.poly)
         if isinstance(base, Maximum) and not any(bound for bound, _ in base.items):
@@ -134,12 +156,14 @@ class _RealsReader:
         return self._unknown(base.key({}))
 
     def _largest(self, values: list[Any]) -> Any:
+        """The maximum of z3 terms, as nested choices."""
         result = values[0]
         for value in values[1:]:
             result = self._z3.If(result >= value, result, value)
         return result
 
     def _call(self, call: FunctionCall) -> Any:
+        """The z3 term of a function in `KNOWN`."""
         values = [self.poly(argument) for argument in call.arguments]
         if call.name == "abs":
             return self._largest([values[0], -values[0]])

@@ -1,1 +1,1 @@
-"""Emulated floating-point arithmetic, and bounds on the noise of its rounding."""
+"""Emulated floating-point arithmetic (`machine`), and bounds on its rounding noise (`noise`)."""

@@ -1,4 +1,10 @@
-"""Execution of a program in its working types, rounding what is stored to memory."""
+"""Execution of a program in its working types, rounding what is stored to memory.
+
+A kernel computes in registers wider than its memory: a float16 tensor is read into float32,
+computed with, and rounded to float16 only when it is stored. `execute` does so for every term whose
+`Place` is `DEVICE`; a `RoundingMachine` says in which arithmetic, so that one loop serves values
+(`OWN`), float64 (`DOUBLE`) and noise (`noise.TYPED`).
+"""
 
 from __future__ import annotations
 
@@ -16,6 +22,7 @@ from ...tensor.terms import Program, Term
 from ...tensor.types import DType, Place
 
 Working: TypeAlias = type[np.floating[Any]]
+"""A NumPy float type that arithmetic is done in: float32 or float64."""
 
 UNIT = {
     DType.F64: 2.0**-53,
@@ -23,7 +30,7 @@ UNIT = {
     DType.F16: 2.0**-11,
     DType.BF16: 2.0**-8,
 }
-"""The largest relative error of one rounding to a type."""
+"""The largest relative error of one rounding to a type: half a unit in the last place."""
 
 LEAST = {
     DType.F64: 2.0**-1074,
@@ -31,7 +38,7 @@ LEAST = {
     DType.F16: 2.0**-24,
     DType.BF16: 2.0**-133,
 }
-"""The smallest number above zero of a type."""
+"""The smallest positive number of a type, which is subnormal."""
 
 MOST = {
     DType.F64: float(np.finfo(np.float64).max),
@@ -39,19 +46,22 @@ MOST = {
     DType.F16: float(np.finfo(np.float16).max),
     DType.BF16: 2.0**127 * (2 - 2.0**-7),
 }
-"""The largest number of a type."""
+"""The largest finite number of a type."""
 
 PAIRWISE = 16
 """Sums of more elements than this are added in pairs, whatever axis they run along."""
 
 
 def working(dtype: DType) -> Working:
-    """The type that arithmetic on an element type is done in."""
+    """The `Working` type of arithmetic on an element type.
+
+    Integers of 32 bits are exact in float64.
+    """
     return np.float64 if dtype in (DType.F64, DType.I32, DType.WEAK) else np.float32
 
 
 def rounded(x: Array, dtype: str) -> Array:
-    """The nearest values of an element type, ties to even, held in its working type."""
+    """The values of `dtype` nearest to `x`, ties to even, held in its `working` type."""
     if dtype == DType.BOOL:
         return x if x.dtype == np.bool_ else x != 0
     if dtype == DType.I32:
@@ -59,46 +69,52 @@ def rounded(x: Array, dtype: str) -> Array:
     if dtype == DType.F16:
         return x.astype(np.float16).astype(np.float32)
     if dtype == DType.BF16:
-        return _brain(x.astype(np.float32))
+        return _to_bfloat16(x.astype(np.float32))
     return x.astype(working(DType(dtype)))
 
 
-def _brain(x: Array) -> Array:
-    """Rounds to the upper 16 bits of single precision."""
+def _to_bfloat16(x: Array) -> Array:
+    """Rounds float32 to its upper 16 bits, ties to even."""
     bits = np.ascontiguousarray(x).view(np.uint32)
+    # Adding 0x7FFF plus the lowest bit that stays carries exactly where the dropped half is above
+    # 0x8000, or equal to it and the bit is odd: round half to even.
     even = (bits >> np.uint32(16)) & np.uint32(1)
-    kept = (bits + (np.uint32(0x7FFF) + even)) & np.uint32(0xFFFF0000)
+    upper = (bits + (np.uint32(0x7FFF) + even)) & np.uint32(0xFFFF0000)
     # The payload of a nan could be carried over into infinity.
-    return np.where(np.isnan(x), x, kept.view(np.float32)).reshape(x.shape)
+    return np.where(np.isnan(x), x, upper.view(np.float32)).reshape(x.shape)
 
 
 @dataclass(frozen=True)
 class RoundingMachine(Generic[V]):
-    """What differs between machines."""
+    """What `execute` leaves open: arithmetic, literals and memory."""
 
     algebra: Callable[[Working], Algebra[V]]
+    """The `Algebra` of each working type."""
     meet: Callable[[V, Working], V]
-    """A literal in the working type that it meets."""
+    """Converts a literal to the working type of the operands that it meets."""
     store: Callable[[V, DType], V]
-    """What is found in memory after a value was stored there."""
+    """What a load returns after a value was stored as an element type."""
 
 
 def execute(program: Program, machine: RoundingMachine[V], inputs: Sequence[V]) -> list[V]:
-    """The outputs of a program on a machine; values are let go after their last use."""
+    """The outputs of a program on a machine; a value is released after its last use."""
     values: dict[Term, V] = dict(zip(program.inputs, inputs, strict=True))
     order = [term for term in program.terms() if term not in values]
+    # Later terms overwrite earlier ones, so that the last use of each argument remains.
     last = {argument: term for term in order for argument in term.arguments}
-    kept = {*program.outputs, *program.inputs}
+    endpoints = {*program.outputs, *program.inputs}
+    # Overflow and invalid operations are results here, which the caller compares.
     with np.errstate(all="ignore"):
         for term in order:
             values[term] = _step(term, machine, values)
             for argument in set(term.arguments):
-                if last[argument] is term and argument not in kept:
+                if last[argument] is term and argument not in endpoints:
                     del values[argument]
     return [values[output] for output in program.outputs]
 
 
 def _step(term: Term, machine: RoundingMachine[V], values: dict[Term, V]) -> V:
+    """Computes one term, and rounds it if it is stored to device memory."""
     type_ = _meeting(term)
     operands = [
         machine.meet(values[argument], type_) if argument.dtype is DType.WEAK else values[argument]
@@ -109,35 +125,43 @@ def _step(term: Term, machine: RoundingMachine[V], values: dict[Term, V]) -> V:
 
 
 def _meeting(term: Term) -> Working:
-    """The working type in which the operands of a term meet."""
+    """The working type in which the operands of a term meet: the wider one."""
     types = [
         working(argument.dtype)
         for argument in term.arguments
         if argument.dtype not in (DType.WEAK, DType.BOOL)
     ]
+    # Only literals or truth values: nothing but the result says how wide to compute.
     if not types:
         return working(term.dtype)
     return np.float64 if np.float64 in types else np.float32
 
 
 class Emulated(Floats):
-    """Arithmetic in a working type; casts round, and sums do not depend on how memory is laid."""
+    """Arithmetic in a working type; casts round, and sums do not depend on memory layout."""
 
     def sum(self, x: Array, axes: Sequence[int]) -> Array:
+        """The sum of a contiguous copy, so that NumPy adds pairwise along every axis."""
         count = 1
         for axis in axes:
             count *= x.shape[axis]
         if count <= PAIRWISE:
             return super().sum(x, axes)
-        kept = [axis for axis in range(x.ndim) if axis not in axes]
+        remaining = [axis for axis in range(x.ndim) if axis not in axes]
         shape = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
-        rows = np.transpose(x, [*kept, *axes]).reshape(*(x.shape[axis] for axis in kept), count)
+        rows = np.transpose(x, [*remaining, *axes]).reshape(
+            *(x.shape[axis] for axis in remaining), count
+        )
+        # np.sum adds pairwise only along a contiguous last axis; along others it accumulates, with
+        # an error that grows with n in place of log n.
         return np.asarray(np.sum(np.ascontiguousarray(rows), axis=-1)).reshape(shape)
 
     def cast(self, x: Array, dtype: str) -> Array:
+        """Rounds by `rounded`."""
         return rounded(x, dtype)
 
     def pad(self, x: Array, axis: int, low: Number, high: Number, value: Fraction) -> Array:
+        """Pads in the type of `x`: a float64 padding value must not widen it."""
         return super().pad(x, axis, low, high, value).astype(x.dtype)
 
 

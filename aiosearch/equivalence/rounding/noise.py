@@ -1,10 +1,24 @@
 """Float64 values beside a bound on the noise that rounding alone explains.
 
-Float64 values that carry the noise which rounding alone explains.
+Problem: two programs that are equal in real numbers differ in floats. A difference of 1e-3 may be
+rounding, if a sum of a million terms cancelled, or a wrong program. The verifier has to know how
+much rounding explains at each element.
 
-The noise is a running error analysis of first order: operands' noises are added up element by
-element, and as independent ones where a sum runs over many. It tells a difference of two functions
-from one of two roundings, and near zero it says what a unit in the last place is worth there.
+Method: a running error analysis of first order. `NoisyArray` holds a float64 value and a noise for
+each element; each operation propagates the noise of its operands by its slope and adds the rounding
+of its result. Operands' noises are added, and as independent ones (square root of the sum of
+squares) where a sum runs over many.
+
+Example, in float32 (unit 2^-24): x = 1000 and y = 999, both stored and so known to 6e-5 each; x - y
+is 1 with a noise of 1.2e-4. Rounding explains a difference of 1e-4 there, and not one of 0.01. Near
+zero the noise says what a unit in the last place is worth there, where the value itself would say
+nothing.
+
+A value whose noise is infinite is `unsure`: nothing is claimed of it. Where the noise decides a
+branch, a comparison or an overflow, that is so.
+
+Invariant: first order, not a proof: `float_differences.MARGIN` stands between noise and a claim.
+Cost: a few array operations for each one of the program. See docs/why/verdicts.md.
 """
 
 from __future__ import annotations
@@ -25,48 +39,52 @@ from ..tensorfloat import TENSOR_FLOAT
 from .machine import LEAST, MOST, UNIT, RoundingMachine, Working, rounded
 
 NOTHING = np.zeros(())
-"""No noise at all."""
+"""No noise at all, for every shape."""
 
 END = 16.0
-"""Values no more noises than this from the largest number of a type may overflow or not."""
+"""A value within this many noises of a type's largest number may overflow or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyArray:
-    """A value, and the noise of each element; without one, each is known to `unit` of itself."""
+    """A value, and the noise of each element.
+
+    Without `noise`, each is known to `unit` of itself.
+    """
 
     value: Array
     noise: Array | None = None
     unit: float = 0.0
     top: Array | None = None
-    """What it is no higher than, though its noise has no end: scores that a mask takes out."""
+    """An upper bound that holds even where the noise is infinite: scores that a mask takes out."""
 
     @property
     def spread(self) -> Array:
-        """The noise as an array; infinite where nothing can be said of the value."""
+        """The noise as an array; infinite where nothing is known of the value."""
         if self.noise is not None:
             return self.noise
         return np.abs(self.value) * self.unit if self.unit else NOTHING
 
     @property
     def highest(self) -> Array:
-        """What no element is above."""
-        found = self.value + self.spread
-        return found if self.top is None else np.asarray(np.minimum(found, self.top))
+        """An upper bound of each element: value plus `spread`, or `top`."""
+        upper = self.value + self.spread
+        return upper if self.top is None else np.asarray(np.minimum(upper, self.top))
 
     @property
     def unsure(self) -> Array:
+        """Where nothing is known of the value."""
         return ~np.isfinite(self.spread)
 
     def moved(self, move: Callable[[Array], Array]) -> NoisyArray:
-        """The same elements elsewhere."""
+        """The array after `move`, a rearrangement of elements, of value, noise and `top` alike."""
         noise = None if self.noise is None else move(self.noise)
         top = None if self.top is None else move(self.top)
         return NoisyArray(move(self.value), noise, self.unit, top)
 
 
 def exactly(value: Array) -> NoisyArray:
-    """A value that both programs are given alike."""
+    """A value without noise, in float64: both programs get it alike."""
     return NoisyArray(value if value.dtype == np.bool_ else value.astype(np.float64))
 
 
@@ -79,43 +97,54 @@ def stored(value: Array, dtype: DType) -> NoisyArray:
 
 
 def stored_inputs(program: Program, inputs: Sequence[Array]) -> list[NoisyArray]:
-    """The inputs of a program, as they are in memory."""
+    """The inputs of a program as `stored` in memory."""
     return [stored(x, term.dtype) for x, term in zip(inputs, program.inputs, strict=True)]
 
 
 def settled(value: Array, noise: Array, unsure: Callable[[], Array]) -> NoisyArray:
-    """Infinities and nans are certain where they do not come from noise."""
+    """The value with its noise.
+
+    Infinities and NaN are certain unless `unsure` operands made them.
+    """
+    # The common case, tested first: the masks below cost as much as the operation.
     if np.isfinite(noise).all():
         return NoisyArray(value, noise)
     finite = np.isfinite(value)
+    # Noise is NaN where ∞ met 0 or ∞: the value says nothing there.
     left = np.where(np.isnan(noise), np.inf, noise)
     return NoisyArray(value, np.where(finite, left, np.where(unsure(), np.inf, 0.0)))
 
 
 def any_unsure(*operands: NoisyArray) -> Array:
-    found: Array = np.zeros((), np.bool_)
+    """Where any of the operands is `unsure`."""
+    unsure: Array = np.zeros((), np.bool_)
     for operand in operands:
-        found = found | operand.unsure
-    return found
+        unsure = unsure | operand.unsure
+    return unsure
 
 
 def remembered(measured: NoisyArray, dtype: DType) -> NoisyArray:
-    """What a value in memory is known to, after it was rounded to its element type."""
+    """What is known of a value after it was rounded to `dtype` and stored."""
     unit = UNIT.get(dtype)
     if unit is None or measured.value.dtype == np.bool_:
         return measured
     if measured.noise is None:
+        # Integers and literals often fit the type; their sums stay exact then, and differences are
+        # held to nothing.
         exact = not measured.unit and _holds(dtype, measured.value)
         return NoisyArray(measured.value, None, 0.0 if exact else max(unit, measured.unit))
     rounding = np.maximum(np.abs(measured.value) * unit, LEAST[dtype])
-    kept = (measured.value == 0) | ~np.isfinite(measured.value)
-    certain = (measured.noise == 0) & ~kept
+    # Rounding leaves zeros, infinities and NaN as they are, and certain values that the type holds.
+    unrounded = (measured.value == 0) | ~np.isfinite(measured.value)
+    certain = (measured.noise == 0) & ~unrounded
     if certain.any():
-        kept |= certain & (rounded(measured.value, dtype) == measured.value)
-    noise = measured.noise + np.where(kept, 0.0, rounding)
+        unrounded |= certain & (rounded(measured.value, dtype) == measured.value)
+    noise = measured.noise + np.where(unrounded, 0.0, rounding)
     end = _near_the_end(measured.value, noise, MOST[dtype])
     if not end.any():
         return NoisyArray(measured.value, noise, top=measured.top)
+    # A value near -MOST may become -inf or not; either way it stays this low, which a softmax's
+    # maximum needs to know: mask constants are such values.
     top = np.where(end & (measured.value < 0), measured.value + END * noise, np.inf)
     if measured.top is not None:
         top = np.minimum(top, measured.top)
@@ -123,25 +152,29 @@ def remembered(measured: NoisyArray, dtype: DType) -> NoisyArray:
 
 
 def _near_the_end(value: Array, noise: Array, most: float) -> Array:
-    """Where rounding decides whether a value overflows."""
+    """Where rounding decides whether a value overflows: within `END` noises of `most`."""
     size = np.abs(value)
+    # Few tensors hold values near the end of their type.
     if not np.any(size > most / 2):
         return np.zeros((), np.bool_)
     return np.asarray((noise > 0) & (np.abs(size - most) <= END * noise))
 
 
 def _holds(dtype: DType, value: Array) -> bool:
+    """Whether all values are values of `dtype`, so that storing them rounds nothing."""
     return bool(np.array_equal(rounded(value, dtype), value, equal_nan=True))
 
 
 _PLAIN = Floats(np.float64)
 _ROOT = 2.0**-26
+"""The relative step for numerical slopes: the square root of float64's unit."""
 
 
 class Noise:
-    """The words on measured values, where each operation rounds by at most `unit`.
+    """The `Algebra` on `NoisyArray`, where each operation rounds by at most `unit`.
 
-    Before matrices are multiplied, their elements are rounded by at most `product_unit`.
+    Before matrices are multiplied, their elements are rounded by at most `product_unit`. `least` is
+    the smallest number of the type, below which relative error means nothing.
     """
 
     def __init__(self, unit: float, least: float, product_unit: float = 0.0) -> None:
@@ -149,26 +182,30 @@ class Noise:
         self.least = least
         self.product_unit = product_unit
 
-    def _own(self, value: Array) -> Array:
+    def _rounding(self, value: Array) -> Array:
+        """The noise of rounding `value`: relative, and `least` for subnormal numbers."""
         size = np.abs(value)
         noise = size * self.unit
         small = size < self.least / self.unit
+        # Below least/unit a number is subnormal: its rounding error is absolute.
         return noise + (small & (size > 0)) * self.least if small.any() else noise
 
-    def _vanished(self, value: Array, nonzero: Callable[[], Array]) -> Array:
-        """The noise of zeros that are none: results too small for the type."""
+    def _underflow(self, value: Array, nonzero: Callable[[], Array]) -> Array:
+        """The noise of zeros that are `nonzero` in real numbers: results too small for the type."""
         zero = value == 0
         return (zero & nonzero()) * self.least if zero.any() else NOTHING
 
-    def _made(self, value: Array, noise: Array, *operands: NoisyArray) -> NoisyArray:
-        return settled(value, noise + self._own(value), lambda: any_unsure(*operands))
+    def _computed(self, value: Array, noise: Array, *operands: NoisyArray) -> NoisyArray:
+        """A result with the propagated `noise` and that of its own rounding."""
+        return settled(value, noise + self._rounding(value), lambda: any_unsure(*operands))
 
     def _risky(self, value: Array, noise: Array, risky: Array, *operands: NoisyArray) -> NoisyArray:
-        """Where the noise decides what the value is, nothing is known of it."""
-        whole = np.where(risky, np.inf, noise + self._own(value))
+        """A result that is unsure where `risky`: where the noise decides what the value is."""
+        whole = np.where(risky, np.inf, noise + self._rounding(value))
         return settled(value, whole, lambda: any_unsure(*operands) | risky)
 
     def constant(self, value: Fraction | float) -> NoisyArray:
+        """A literal: exact if float64 holds it, else known to `unit`."""
         number = float(value)
         return NoisyArray(np.asarray(number), None, 0.0 if number == value else self.unit)
 
@@ -176,45 +213,62 @@ class Noise:
         return NoisyArray(_PLAIN.iota(shape, axis))
 
     def add(self, x: NoisyArray, y: NoisyArray) -> NoisyArray:
-        return self._made(x.value + y.value, x.spread + y.spread, x, y)
+        """Noises add."""
+        return self._computed(x.value + y.value, x.spread + y.spread, x, y)
 
     def subtract(self, x: NoisyArray, y: NoisyArray) -> NoisyArray:
+        """Noises add, except in `x - x`, which is 0 for certain."""
+        # The same object is the same term, whose rounding cancels exactly.
         noise = NOTHING if x is y else x.spread + y.spread
-        found = self._made(x.value - y.value, noise, x, y)
-        return found if x.top is None else replace(found, top=x.highest - y.value + END * y.spread)
+        difference = self._computed(x.value - y.value, noise, x, y)
+        # An upper bound of x bounds x - y: the softmax shift keeps masked scores low.
+        return (
+            difference
+            if x.top is None
+            else replace(difference, top=x.highest - y.value + END * y.spread)
+        )
 
     def multiply(self, x: NoisyArray, y: NoisyArray) -> NoisyArray:
+        """`|x|·dy + |y|·dx`, or the relative units where neither has a noise array."""
         value = x.value * y.value
         if x.noise is None and y.noise is None:
+            # Relative errors add under multiplication, without two more arrays.
             noise = np.abs(value) * (x.unit + y.unit)
         else:
             noise = np.abs(x.value) * y.spread + np.abs(y.value) * x.spread
-        gone = self._vanished(value, lambda: (x.value != 0) & (y.value != 0))
-        return self._made(value, noise + gone, x, y)
+        gone = self._underflow(value, lambda: (x.value != 0) & (y.value != 0))
+        return self._computed(value, noise + gone, x, y)
 
     def divide(self, x: NoisyArray, y: NoisyArray) -> NoisyArray:
+        """`(dx + |x/y|·dy)/|y|`; unsure where the noise of y reaches half of it."""
         value, size = x.value / y.value, np.abs(y.value)
+        # First order fails where the divisor may be near zero.
         risky = (y.spread > 0) & (2 * y.spread >= size)
         noise = (x.spread + np.abs(value) * y.spread) / size
-        gone = self._vanished(value, lambda: (x.value != 0) & np.isfinite(y.value))
+        gone = self._underflow(value, lambda: (x.value != 0) & np.isfinite(y.value))
         return self._risky(value, noise + gone, risky, x, y)
 
     def negative(self, x: NoisyArray) -> NoisyArray:
         return NoisyArray(-x.value, x.noise, x.unit)
 
     def exp(self, x: NoisyArray) -> NoisyArray:
+        """The rise of `exp` over the noise of its operand; see `_exp_rise`."""
         value = np.exp(x.value)
-        gone = self._vanished(value, lambda: np.isfinite(x.value))
-        return self._made(value, _risen(x) + gone, x)
+        gone = self._underflow(value, lambda: np.isfinite(x.value))
+        return self._computed(value, _exp_rise(x) + gone, x)
 
     def log(self, x: NoisyArray) -> NoisyArray:
+        """`dx/|x|`; unsure where the noise reaches half of x."""
         size = np.abs(x.value)
+        # As for a divisor: the logarithm has no bounded slope near zero.
         risky = (x.spread > 0) & (2 * x.spread >= size)
         return self._risky(np.log(x.value), x.spread / size, risky, x)
 
     def sqrt(self, x: NoisyArray) -> NoisyArray:
+        """The reach of the root from `x - dx` to `x + dx`."""
         value, spread = np.sqrt(x.value), x.spread
         reach = np.sqrt(x.value + spread) - np.sqrt(np.maximum(x.value - spread, 0))
+        # Below zero by no more than its noise, the radicand may be zero in truth.
         return self._risky(value, reach, (x.value < 0) & (spread >= -x.value), x)
 
     def absolute(self, x: NoisyArray) -> NoisyArray:
@@ -227,91 +281,114 @@ class Noise:
         return self._either(np.minimum(x.value, y.value), x, y)
 
     def _either(self, value: Array, x: NoisyArray, y: NoisyArray) -> NoisyArray:
-        noise = np.maximum(_felt(x, value), _felt(y, value))
+        """A maximum or minimum: the noise of those operands that may be chosen."""
+        noise = np.maximum(_competing(x, value), _competing(y, value))
         return settled(value, np.broadcast_to(noise, value.shape), lambda: any_unsure(x, y))
 
     def compare(self, how: str, x: NoisyArray, y: NoisyArray) -> NoisyArray:
+        """A truth value, unsure where the operands are within their noise."""
         value = _PLAIN.compare(how, x.value, y.value)
         if x is y:
             return NoisyArray(value)
         noise = x.spread + y.spread
+        # Negated, so that a NaN distance counts as open.
         open_ = (noise > 0) & ~(_distance(x.value, y.value) > noise)
         return NoisyArray(value, np.where(open_, np.inf, 0.0))
 
     def select(self, where: NoisyArray, x: NoisyArray, y: NoisyArray) -> NoisyArray:
+        """The chosen operand.
+
+        Where the choice is unsure, the distance to the other one is noise.
+        """
         value = np.where(where.value, x.value, y.value)
         chosen = np.where(where.value, x.spread, y.spread)
         if where.noise is None:
             return NoisyArray(value, np.broadcast_to(chosen, value.shape))
+        # Either branch may be taken: the value is within the distance of both.
         between = _distance(x.value, y.value) + np.maximum(x.spread, y.spread)
         noise = np.where(where.noise > 0, between, chosen)
         noise = np.broadcast_to(noise, value.shape)
         return NoisyArray(value, np.where(np.isnan(noise), np.inf, noise))
 
     def function(self, function: Function, *arguments: NoisyArray) -> NoisyArray:
+        """A function, with the noise that each argument contributes."""
         values = [argument.value for argument in arguments]
         value = _PLAIN.function(function, *values)
         noise, open_ = NOTHING, np.zeros((), np.bool_)
         for place, argument in enumerate(arguments):
             if argument.noise is not None or argument.unit:
-                through, opened = self._through(function, values, value, place, argument.spread)
+                through, opened = self._argument_noise(
+                    function, values, value, place, argument.spread
+                )
                 noise, open_ = noise + through, open_ | opened
         if function.positive:
-            noise = noise + self._vanished(value, lambda: _all_finite(values))
+            noise = noise + self._underflow(value, lambda: _all_finite(values))
         return self._risky(value, noise, open_, *arguments)
 
-    def _through(
+    def _argument_noise(
         self, function: Function, values: list[Array], value: Array, place: int, spread: Array
     ) -> tuple[Array, Array]:
-        """What the noise of one argument becomes: the change over it, or its size times the slope.
+        """What the noise of one argument becomes, and where it decides whether the value is finite.
 
-        The change alone would miss what is too small to be added to the argument. And where the
-        noise decides whether the value is finite.
+        It is the larger of the change over `spread` and `spread` times the slope: the change alone
+        would miss what is too small to be added to the argument.
         """
-        own = values[place]
+        argument = values[place]
 
         def ends(reach: Array) -> tuple[Array, Array]:
             low, high = (
                 _PLAIN.function(function, *values[:place], moved, *values[place + 1 :])
-                for moved in (own - reach, own + reach)
+                for moved in (argument - reach, argument + reach)
             )
             return low, high
 
         def change(low: Array, high: Array) -> Array:
             return np.asarray(np.maximum(np.abs(high - value), np.abs(low - value)))
 
-        low, high = ends(np.where(spread > 0, spread + np.spacing(np.abs(own)), 0.0))
+        # One spacing further, since a spread below half a unit of the argument would round to no
+        # step at all.
+        low, high = ends(np.where(spread > 0, spread + np.spacing(np.abs(argument)), 0.0))
         open_ = ~np.isfinite(value) & (np.isfinite(low) | np.isfinite(high))
         near = change(low, high)
+        # A step function has no slope: it changes by whole steps or not at all.
         if function.integral:
             return near, open_
-        reach = np.maximum(spread, np.abs(own) * _ROOT)
+        # The best step for a one-sided difference balances truncation against rounding at about
+        # √unit.
+        reach = np.maximum(spread, np.abs(argument) * _ROOT)
         slope = np.where(reach > 0, change(*ends(reach)) / reach, 0.0)
-        return np.where(np.isfinite(own), np.maximum(near, slope * spread), 0.0), open_
+        return np.where(np.isfinite(argument), np.maximum(near, slope * spread), 0.0), open_
 
     def sum(self, x: NoisyArray, axes: Sequence[int]) -> NoisyArray:
+        """Noises of many summands add as independent ones; the sum is rounded `roundings` times."""
         value = _PLAIN.sum(x.value, axes)
         squares = _PLAIN.sum(x.value * x.value, axes)
-        own = self.unit * roundings(x.value.size, value.size)
+        rounding = self.unit * roundings(x.value.size, value.size)
         if x.noise is None:
-            noise = np.sqrt(squares * (own**2 + x.unit**2))
+            # Each summand is rounded on its way up the tree: independent errors, so squares add.
+            # Linear addition would overestimate by √n and let wrong programs pass.
+            noise = np.sqrt(squares * (rounding**2 + x.unit**2))
         else:
-            noise = np.sqrt(_PLAIN.sum(x.noise * x.noise, axes) + squares * own**2)
-        return settled(value, noise + np.abs(value) * own, lambda: _any_along(x, axes))
+            noise = np.sqrt(_PLAIN.sum(x.noise * x.noise, axes) + squares * rounding**2)
+        return settled(value, noise + np.abs(value) * rounding, lambda: _any_along(x, axes))
 
     def largest(self, x: NoisyArray, axes: Sequence[int]) -> NoisyArray:
+        """The noise of those elements that may be the maximum; see `_competing`."""
         value = _PLAIN.largest(x.value, axes)
         if x.noise is None:
             return NoisyArray(value, None, x.unit)
-        noise = np.max(_felt(x, value), axis=tuple(axes), keepdims=True, initial=0.0)
+        noise = np.max(_competing(x, value), axis=tuple(axes), keepdims=True, initial=0.0)
         return settled(value, noise, lambda: _any_along(x, axes))
 
     def matmul(self, x: NoisyArray, y: NoisyArray) -> NoisyArray:
+        """The noise of a sum of products, each of which is rounded too."""
         value = x.value @ y.value
-        own = self.unit * roundings(x.value.shape[-1], 1)
-        crossed = np.sqrt(_crossed(x, y, math.hypot(own, math.sqrt(2) * self.product_unit)))
-        gone = self._vanished(value, lambda: crossed > 0)
-        noise = crossed + np.abs(value) * own + gone
+        rounding = self.unit * roundings(x.value.shape[-1], 1)
+        crossed = np.sqrt(
+            _product_variance(x, y, math.hypot(rounding, math.sqrt(2) * self.product_unit))
+        )
+        gone = self._underflow(value, lambda: crossed > 0)
+        noise = crossed + np.abs(value) * rounding + gone
         return settled(value, noise, lambda: _any_along(x, (-1,)) | _any_along(y, (-2,)))
 
     def size(self, x: NoisyArray, axis: int) -> NoisyArray:
@@ -353,6 +430,7 @@ class Noise:
         return x.moved(lambda array: _PLAIN.windows(array, axis, window, stride, dilation))
 
     def cast(self, x: NoisyArray, dtype: str) -> NoisyArray:
+        """Casts to integers and truth values are exact, or unsure where noise crosses a step."""
         value = _PLAIN.cast(x.value, dtype)
         if dtype == DType.BOOL:
             open_ = (x.spread > 0) & (np.abs(x.value) <= x.spread)
@@ -372,40 +450,50 @@ def _distance(x: Array, y: Array) -> Array:
 
 
 def _all_finite(values: Sequence[Array]) -> Array:
+    """Where all of the broadcast `values` are finite."""
     return np.asarray(np.all(np.isfinite(np.broadcast_arrays(*values)), axis=0))
 
 
-def _felt(x: NoisyArray, chosen: Array) -> Array:
-    """The noise of those that may be the one that is chosen: of what is far from it, none is."""
+def _competing(x: NoisyArray, chosen: Array) -> Array:
+    """The noise of operands that may be the `chosen` maximum: of one far from it, none counts."""
+    # An operand more than END noises below the maximum is not chosen in either program.
     far = _distance(x.value, chosen) > END * x.spread
     if x.top is not None:
         far |= x.top < chosen
     return np.where(far, 0.0, x.spread)
 
 
-def _risen(x: NoisyArray) -> Array:
-    """By how much exp rises over the noise of what it is taken of, be that large or small."""
+def _exp_rise(x: NoisyArray) -> Array:
+    """By how much exp rises over the noise of its operand, be that large or small."""
+    # expm1 is accurate for small noise; for large noise its product with exp(x) would overflow
+    # where exp(x + noise) does not.
     near = np.exp(x.value) * np.expm1(x.spread)
     return np.where(x.spread > 1, np.exp(x.highest) - np.exp(x.value), near)
 
 
 def roundings(count: int, into: int) -> float:
-    """How often a sum of so many elements into so many is rounded, where it is done in pairs."""
+    """How often a pairwise sum of `count` elements `into` so many results is rounded.
+
+    Log2 of the ratio.
+    """
     return max(1.0, math.log2(max(count, 1) / max(into, 1)))
 
 
-def _crossed(x: NoisyArray, y: NoisyArray, own: float) -> Array:
+def _product_variance(x: NoisyArray, y: NoisyArray, rounding: float) -> Array:
     """The squared noise of all products of rows and columns, added up."""
     left, right = x.value * x.value, y.value * y.value
-    known = own**2 + y.unit**2 if y.noise is None else own**2
+    # Relative errors of a product: its own rounding, and the unit of an operand without a noise
+    # array.
+    variance = rounding**2 + y.unit**2 if y.noise is None else rounding**2
     if x.noise is None:
-        total = (left @ right) * (known + x.unit**2)
+        total = (left @ right) * (variance + x.unit**2)
     else:
-        total = (x.noise * x.noise + left * known) @ right
+        total = (x.noise * x.noise + left * variance) @ right
     return np.asarray(total if y.noise is None else total + left @ (y.noise * y.noise))
 
 
 def _any_along(x: NoisyArray, axes: Sequence[int]) -> Array:
+    """Where any element along `axes` is unsure."""
     unsure = np.broadcast_to(x.unsure, x.value.shape)
     return np.asarray(np.any(unsure, axis=tuple(axes), keepdims=True))
 
@@ -418,18 +506,19 @@ _NOISES: dict[Working, Noise] = {
 
 
 def _as_is(measured: NoisyArray, _: Any) -> NoisyArray:
+    """A literal or stored value that needs no conversion."""
     return measured
 
 
 REAL: RoundingMachine[NoisyArray] = RoundingMachine(
     algebra=lambda _: _DOUBLE, meet=_as_is, store=_as_is
 )
-"""Runs a program as a function of real numbers; the noise is that of double precision."""
+"""Runs a program as a function of real numbers; the noise is that of float64."""
 
 TYPED: RoundingMachine[NoisyArray] = RoundingMachine(
     algebra=_NOISES.__getitem__, meet=_as_is, store=remembered
 )
-"""The same values; the noise is that of the element types that the program declares."""
+"""Runs a program in float64; the noise is that of the element types that it declares."""
 
 _ROUGH: dict[Working, Noise] = {
     np.float32: Noise(UNIT[DType.F32], LEAST[DType.F32], TENSOR_FLOAT),
@@ -439,4 +528,4 @@ _ROUGH: dict[Working, Noise] = {
 TYPED_ROUGHLY: RoundingMachine[NoisyArray] = RoundingMachine(
     algebra=_ROUGH.__getitem__, meet=_as_is, store=remembered
 )
-"""The same on matrix units that round what they multiply; half types hold no more than these."""
+"""Like `TYPED`, on matrix units that round float32 operands to TF32."""

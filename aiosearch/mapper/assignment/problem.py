@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..clusters import Cluster
-from ..costs import CostModel, Seconds
+from ..costs import Seconds, StepCostModel
 from ..errors import MappingError
 from ..mappings import DataHolders, Holder
 from ..patterns import Work
@@ -101,7 +101,7 @@ class Solution:
 
 def pose(
     cluster: Cluster,
-    model: CostModel,
+    model: StepCostModel,
     splits: Sequence[PatternSplit],
     teams: Sequence[Team],
     holdings: DataHolders,

@@ -23,14 +23,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .equations import Atom, Equation, Flat, Known, Value
-from .rules import WHOLE, Demand, Requirement, Rows
+from .equations import Atom, Equation, Flat, FlatValue, Known
+from .rules import WHOLE, Demand, RowRequirement, Rows
 
 MAX_DEMANDS = 20_000
 
 
 Target = tuple[Atom, Demand]
-Requirements = Callable[[Equation, int, Rows], Requirement | None]
+Requirements = Callable[[Equation, int, Rows], RowRequirement | None]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Pulled:
     flat: Flat
     targets: tuple[Target, ...]
     """What was asked for: rows of a value, or all of it, which is computed once."""
-    requirements: dict[tuple[int, Rows], Requirement]
+    requirements: dict[tuple[int, Rows], RowRequirement]
     """By value and rows: how its equation computes them; where it is missing they are cut out."""
     inputs: dict[int, frozenset[Demand]]
     """What is asked of each input."""
@@ -73,7 +73,7 @@ class Pulled:
 def pull(flat: Flat, targets: Sequence[Target], rules: Requirements) -> Pulled | None:
     """Pulls demands on targets back to the inputs; None where there are too many of them."""
     definitions = flat.definitions()
-    requirements: dict[tuple[int, Rows], Requirement] = {}
+    requirements: dict[tuple[int, Rows], RowRequirement] = {}
     inputs: dict[int, set[Demand]] = {value.number: set() for value in flat.inputs}
     seen: set[tuple[int, Demand]] = set()
     whole: set[int] = set()
@@ -120,7 +120,7 @@ def pull(flat: Flat, targets: Sequence[Target], rules: Requirements) -> Pulled |
     )
 
 
-def work_of(equation: Equation, value: Value) -> int:
+def work_of(equation: Equation, value: FlatValue) -> int:
     """Elements that are computed; of a product or sum, those that go in; of a loop, all turns."""
     # Elements of a result say little of a product: a row of `x @ w` costs as many as w has.
     if equation.name == "dot_general":

@@ -32,7 +32,7 @@ INLINED = {
 
 
 @dataclass(frozen=True)
-class Value:
+class FlatValue:
     """A value of the flat program; each is defined once."""
 
     number: int
@@ -51,7 +51,7 @@ class Known:
         return tuple(getattr(self.array, "shape", ()))
 
 
-Atom = Value | Known
+Atom = FlatValue | Known
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Equation:
     primitive: Any
     params: dict[str, Any]
     inputs: tuple[Atom, ...]
-    outputs: tuple[Value, ...]
+    outputs: tuple[FlatValue, ...]
 
     @property
     def name(self) -> str:
@@ -72,7 +72,7 @@ class Equation:
 class Flat:
     """Inputs, equations in an order in which they can run, and outputs."""
 
-    inputs: tuple[Value, ...]
+    inputs: tuple[FlatValue, ...]
     equations: tuple[Equation, ...]
     outputs: tuple[Atom, ...]
 
@@ -90,9 +90,9 @@ class _Flattener:
         self.equations: list[Equation] = []
         self._values = 0
 
-    def value(self, aval: Any) -> Value:
+    def value(self, aval: Any) -> FlatValue:
         self._values += 1
-        return Value(self._values, tuple(aval.shape), aval.dtype)
+        return FlatValue(self._values, tuple(aval.shape), aval.dtype)
 
     def flatten(self, closed: Any, inputs: Sequence[Atom]) -> list[Atom]:
         jaxpr = closed.jaxpr

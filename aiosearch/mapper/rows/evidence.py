@@ -27,7 +27,7 @@ by.
 Flatly = Callable[[Sequence[Any]], list[Any]]
 
 
-class Evidence(Struct, frozen=True):
+class RowEvidence(Struct, frozen=True):
     """What was tried, and the largest difference in units in the last place."""
 
     draws: int
@@ -51,7 +51,7 @@ class Evidence(Struct, frozen=True):
 
 def compare(
     original: Flatly, candidate: Flatly, inputs: Sequence[Any], *, seed: int = 0, draws: int = 2
-) -> Evidence:
+) -> RowEvidence:
     """Compares two programs on the inputs, on random ones, and on poisoned ones."""
     rng = np.random.default_rng(seed)
     trials = [("the arguments", list(inputs))]
@@ -64,11 +64,11 @@ def compare(
         ):
             units = difference(np.asarray(expected), np.asarray(actual))
             if not units <= UNITS:
-                return Evidence(
+                return RowEvidence(
                     len(trials), units, f"result {position} differs on {name} by {units:.3g} units"
                 )
             worst = max(worst, units)
-    return Evidence(len(trials), worst)
+    return RowEvidence(len(trials), worst)
 
 
 def difference(expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any]) -> float:

@@ -22,13 +22,13 @@ from typing import Any
 from jax import lax
 
 from .demands import Pulled, Target, pull
-from .equations import Equation, Flat, Value, flatten_jaxpr
+from .equations import Equation, Flat, FlatValue, flatten_jaxpr
 from .frames import Frame, Parts, Whole
-from .rules import WHOLE, Demand, Requirement, Rows
+from .rules import WHOLE, Demand, RowRequirement, Rows
 from .rules import requirement as of_primitive
 
 
-def requirement(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def requirement(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     """What an equation needs for rows of a result, loops and branches included."""
     match equation.name:
         case "scan":
@@ -43,7 +43,7 @@ def requirement(equation: Equation, result: int, rows: Rows) -> Requirement | No
 class _Inputs:
     """How the inputs of a body are fed: whole, or as rows that are there already."""
 
-    def __init__(self, values: Sequence[Value], demands: Sequence[Demand]) -> None:
+    def __init__(self, values: Sequence[FlatValue], demands: Sequence[Demand]) -> None:
         self._pairs = list(zip(values, demands, strict=True))
 
     def feed(self, arrays: Sequence[Any], whole: Whole, parts: Parts) -> None:
@@ -55,7 +55,10 @@ class _Inputs:
 
 
 def _settled(
-    body: Flat, carried: Sequence[Value], demands: dict[int, Demand], extra: Sequence[Target] = ()
+    body: Flat,
+    carried: Sequence[FlatValue],
+    demands: dict[int, Demand],
+    extra: Sequence[Target] = (),
 ) -> tuple[Pulled, dict[int, Demand]] | None:
     """Pulls demands on what is carried until start and end of the body agree; None if never."""
     demands = dict(demands)
@@ -91,7 +94,7 @@ def _moved(demand: Demand, by: int) -> Demand:
     return WHOLE if demand is WHOLE else Rows(demand.axis + by, demand.shift)
 
 
-def _scan(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def _scan(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     params = equation.params
     constants, carries = params["num_consts"], params["num_carry"]
     body = flatten_jaxpr(params["jaxpr"])
@@ -140,7 +143,7 @@ def _scan(equation: Equation, result: int, rows: Rows) -> Requirement | None:
         )
         return stacks[0] if stacked else final[carried.index(result)]
 
-    return Requirement(
+    return RowRequirement(
         operands=(
             *ask[0],
             *(demands.get(at, WHOLE) for at in range(carries)),
@@ -150,7 +153,7 @@ def _scan(equation: Equation, result: int, rows: Rows) -> Requirement | None:
     )
 
 
-def _while(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def _while(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     params = equation.params
     tested, constants = params["cond_nconsts"], params["body_nconsts"]
     condition, body = flatten_jaxpr(params["cond_jaxpr"]), flatten_jaxpr(params["body_jaxpr"])
@@ -198,7 +201,7 @@ def _while(equation: Equation, result: int, rows: Rows) -> Requirement | None:
 
         return lax.while_loop(goes_on, turn, starts)[carried.index(result)]
 
-    return Requirement(
+    return RowRequirement(
         operands=(
             *([WHOLE] * tested),
             *ask,
@@ -208,7 +211,7 @@ def _while(equation: Equation, result: int, rows: Rows) -> Requirement | None:
     )
 
 
-def _branches(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def _branches(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     pulled_branches = []
     for branch in equation.params["branches"]:
         body = flatten_jaxpr(branch)
@@ -240,4 +243,4 @@ def _branches(equation: Equation, result: int, rows: Rows) -> Requirement | None
 
         return lax.switch(index, [branch(pulled) for pulled in pulled_branches], *values)
 
-    return Requirement(operands=(WHOLE, *ask), emit=emit)
+    return RowRequirement(operands=(WHOLE, *ask), emit=emit)

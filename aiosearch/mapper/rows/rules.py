@@ -39,7 +39,7 @@ Demand = Rows | None
 
 
 @dataclass(frozen=True)
-class Requirement:
+class RowRequirement:
     """What the operands must give, and parameters as functions of how many rows there are."""
 
     operands: tuple[Demand, ...]
@@ -50,7 +50,7 @@ class Requirement:
     """Computes the result from the operands, so many rows from a first one; for what is a loop."""
 
 
-Rule = Callable[[Equation, int, Rows], Requirement | None]
+Rule = Callable[[Equation, int, Rows], RowRequirement | None]
 """Takes an equation, which of its results is wanted, and which rows of it."""
 
 ELEMENTWISE = frozenset(
@@ -161,7 +161,7 @@ def _resized(name: str, axis: int) -> Callable[[dict[str, Any], int], dict[str, 
     return change
 
 
-def elementwise(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def elementwise(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     """Operands are as long as the result along an axis, or 1 long and repeated, or scalars."""
     shape = equation.outputs[result].shape
     demands: list[Demand] = []
@@ -170,10 +170,10 @@ def elementwise(equation: Equation, result: int, rows: Rows) -> Requirement | No
             return None
         full = bool(operand.shape) and operand.shape[rows.axis] == shape[rows.axis]
         demands.append(rows if full else WHOLE)
-    return Requirement(tuple(demands))
+    return RowRequirement(tuple(demands))
 
 
-def broadcast_in_dim(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def broadcast_in_dim(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     operand, dimensions = equation.inputs[0], equation.params["broadcast_dimensions"]
     if len(equation.inputs) > 1:
         return None
@@ -183,41 +183,41 @@ def broadcast_in_dim(equation: Equation, result: int, rows: Rows) -> Requirement
         position = dimensions.index(rows.axis)
         if operand.shape[position] == size:
             demand = Rows(position, rows.shift)
-    return Requirement((demand,), _resized("shape", rows.axis))
+    return RowRequirement((demand,), _resized("shape", rows.axis))
 
 
-def dot_general(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def dot_general(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     (left_sum, right_sum), (left_batch, right_batch) = equation.params["dimension_numbers"]
     left, right = equation.inputs
     axis = rows.axis
     if axis < len(left_batch):
-        return Requirement(
+        return RowRequirement(
             (Rows(left_batch[axis], rows.shift), Rows(right_batch[axis], rows.shift))
         )
     axis -= len(left_batch)
     free = [a for a in range(len(left.shape)) if a not in (*left_sum, *left_batch)]
     if axis < len(free):
-        return Requirement((Rows(free[axis], rows.shift), WHOLE))
+        return RowRequirement((Rows(free[axis], rows.shift), WHOLE))
     axis -= len(free)
     free = [a for a in range(len(right.shape)) if a not in (*right_sum, *right_batch)]
-    return Requirement((WHOLE, Rows(free[axis], rows.shift)))
+    return RowRequirement((WHOLE, Rows(free[axis], rows.shift)))
 
 
-def reduction(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def reduction(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     reduced = equation.params["axes"]
     left = [a for a in range(len(equation.inputs[0].shape)) if a not in reduced]
-    return Requirement((Rows(left[rows.axis], rows.shift),))
+    return RowRequirement((Rows(left[rows.axis], rows.shift),))
 
 
-def cumulative(equation: Equation, result: int, rows: Rows) -> Requirement | None:
-    return None if equation.params["axis"] == rows.axis else Requirement((rows,))
+def cumulative(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
+    return None if equation.params["axis"] == rows.axis else RowRequirement((rows,))
 
 
-def transpose(equation: Equation, result: int, rows: Rows) -> Requirement | None:
-    return Requirement((Rows(equation.params["permutation"][rows.axis], rows.shift),))
+def transpose(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
+    return RowRequirement((Rows(equation.params["permutation"][rows.axis], rows.shift),))
 
 
-def reshape(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def reshape(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     """An axis survives where what comes before it, and its own size, stay the same."""
     if equation.params.get("dimensions") is not None:
         return None
@@ -225,41 +225,41 @@ def reshape(equation: Equation, result: int, rows: Rows) -> Requirement | None:
     before = math.prod(new[: rows.axis])
     for axis, size in enumerate(shape):
         if math.prod(shape[:axis]) == before and size == new[rows.axis]:
-            return Requirement((Rows(axis, rows.shift),), _resized("new_sizes", rows.axis))
+            return RowRequirement((Rows(axis, rows.shift),), _resized("new_sizes", rows.axis))
     return None
 
 
-def squeeze(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def squeeze(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     gone = equation.params["dimensions"]
     left = [a for a in range(len(equation.inputs[0].shape)) if a not in gone]
-    return Requirement((Rows(left[rows.axis], rows.shift),))
+    return RowRequirement((Rows(left[rows.axis], rows.shift),))
 
 
-def expand_dims(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def expand_dims(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     new = equation.params["dimensions"]
     if rows.axis in new:
         return None
     old = [a for a in range(len(equation.outputs[0].shape)) if a not in new]
-    return Requirement((Rows(old.index(rows.axis), rows.shift),))
+    return RowRequirement((Rows(old.index(rows.axis), rows.shift),))
 
 
-def concatenate(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def concatenate(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     if equation.params["dimension"] == rows.axis:
         return None
-    return Requirement((rows,) * len(equation.inputs))
+    return RowRequirement((rows,) * len(equation.inputs))
 
 
-def pad(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def pad(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     if equation.params["padding_config"][rows.axis] != (0, 0, 0):
         return None
-    return Requirement((rows, WHOLE))
+    return RowRequirement((rows, WHOLE))
 
 
-def rev(equation: Equation, result: int, rows: Rows) -> Requirement | None:
-    return None if rows.axis in equation.params["dimensions"] else Requirement((rows,))
+def rev(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
+    return None if rows.axis in equation.params["dimensions"] else RowRequirement((rows,))
 
 
-def slice_rule(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def slice_rule(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     """A slice along the rows moves them down; along another axis it changes nothing about them."""
     axis = rows.axis
     strides = equation.params["strides"]
@@ -272,55 +272,55 @@ def slice_rule(equation: Equation, result: int, rows: Rows) -> Requirement | Non
         return {**params, "start_indices": tuple(starts), "limit_indices": tuple(limits)}
 
     first = equation.params["start_indices"][axis]
-    return Requirement((Rows(axis, rows.shift + first),), change)
+    return RowRequirement((Rows(axis, rows.shift + first),), change)
 
 
-def dynamic_slice(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def dynamic_slice(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     operand, *starts = equation.inputs
     # A start along an axis that is taken whole is clamped to 0, in a block as in the whole.
     if operand.shape[rows.axis] != equation.outputs[0].shape[rows.axis]:
         return None
-    return Requirement((rows, *[WHOLE] * len(starts)), _resized("slice_sizes", rows.axis))
+    return RowRequirement((rows, *[WHOLE] * len(starts)), _resized("slice_sizes", rows.axis))
 
 
-def dynamic_update_slice(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def dynamic_update_slice(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     operand, update, *starts = equation.inputs
     if operand.shape[rows.axis] != update.shape[rows.axis]:
         return None
-    return Requirement((rows, rows, *[WHOLE] * len(starts)))
+    return RowRequirement((rows, rows, *[WHOLE] * len(starts)))
 
 
-def gather(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def gather(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     """Rows of a table that are looked up by rows of indices: the table is needed whole."""
     numbers = equation.params["dimension_numbers"]
     if numbers.operand_batching_dims or rows.axis in numbers.offset_dims:
         return None
     batch = [a for a in range(len(equation.outputs[0].shape)) if a not in numbers.offset_dims]
-    return Requirement((WHOLE, Rows(batch.index(rows.axis), rows.shift)))
+    return RowRequirement((WHOLE, Rows(batch.index(rows.axis), rows.shift)))
 
 
-def sort(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def sort(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     if equation.params["dimension"] == rows.axis:
         return None
-    return Requirement((rows,) * len(equation.inputs))
+    return RowRequirement((rows,) * len(equation.inputs))
 
 
-def top_k(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def top_k(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     sorted_axis = equation.params.get("axis", len(equation.inputs[0].shape) - 1)
-    return None if rows.axis == sorted_axis else Requirement((rows,))
+    return None if rows.axis == sorted_axis else RowRequirement((rows,))
 
 
-def convolution(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def convolution(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     numbers = equation.params["dimension_numbers"]
     if rows.axis != numbers.out_spec[0] or equation.params["batch_group_count"] != 1:
         return None
-    return Requirement((Rows(numbers.lhs_spec[0], rows.shift), WHOLE))
+    return RowRequirement((Rows(numbers.lhs_spec[0], rows.shift), WHOLE))
 
 
-def iota(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def iota(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     if equation.params["dimension"] == rows.axis:
         return None
-    return Requirement((), _resized("shape", rows.axis))
+    return RowRequirement((), _resized("shape", rows.axis))
 
 
 RULES: dict[str, Rule] = {
@@ -347,7 +347,7 @@ RULES: dict[str, Rule] = {
 }
 
 
-def requirement(equation: Equation, result: int, rows: Rows) -> Requirement | None:
+def requirement(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
     """What an equation needs for rows of a result, or nothing where there is no rule for it."""
     rule = RULES.get(equation.name)
     return rule(equation, result, rows) if rule else None

@@ -13,6 +13,7 @@ all alike. Each candidate is compiled once. Cost: some twenty runs, and at most 
 from __future__ import annotations
 
 import statistics
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,6 +27,8 @@ LEAST_BLOCK = 64
 STEP = 4
 FINALISTS = 3
 ROUNDS = 7
+GRACE = 10.0
+"""Seconds behind the deadline after which three rounds have to do."""
 LEAST_GAIN = 1.03
 """How many times as fast as the original a schedule must be, in the median of paired rounds."""
 
@@ -59,17 +62,19 @@ class Stopwatch:
         inputs: Sequence[Any],
         fits: Callable[[RowRunner], bool],
         deadline: float,
+        stop: threading.Event,
     ) -> None:
         self.blocks = blocks
         self.inputs = inputs
         self.fits = fits
         self.deadline = deadline
+        self.stop = stop
         self.runners: dict[RowSchedule, RowRunner] = {}
         self.seconds: dict[RowSchedule, float] = {}
 
     def time(self, schedule: RowSchedule) -> float:
         if schedule not in self.seconds:
-            if time.monotonic() > self.deadline:
+            if time.monotonic() > self.deadline or self.stop.is_set():
                 return float("inf")
             runner = RowRunner(self.blocks, schedule)
             if self.fits(runner):
@@ -103,13 +108,15 @@ def choose_schedule(
     seconds: float,
     fits: Callable[[RowRunner], bool] = lambda runner: True,
     least_gain: float = LEAST_GAIN,
+    stop: threading.Event | None = None,
 ) -> Choice:
     """Measures schedules on up to so many teams, and races the best against the original.
 
     Schedules that do not fit are left out. A winner is `least_gain` times as fast as the original;
-    0 takes the fastest schedule in any case.
+    0 takes the fastest schedule in any case. Once `stop` is set, no other is tried.
     """
-    watch = Stopwatch(blocks, inputs, fits, time.monotonic() + seconds)
+    deadline = time.monotonic() + seconds
+    watch = Stopwatch(blocks, inputs, fits, deadline, stop or threading.Event())
     rows = blocks.rows
     counts = sorted(
         {1, teams, *(2**n for n in range(1, teams.bit_length()))} & {*range(1, teams + 1)}
@@ -171,7 +178,8 @@ def _race(
         usual.append(timed(original, watch.inputs))
         for schedule, runner in runners.items():
             laps[schedule].append(timed(runner, watch.inputs))
-        if number >= 2 and time.monotonic() > watch.deadline + 10:
+        late = number >= 2 and time.monotonic() > watch.deadline + GRACE
+        if late or watch.stop.is_set():
             break
     gains = {
         schedule: statistics.median(a / b for a, b in zip(usual, lap, strict=True))

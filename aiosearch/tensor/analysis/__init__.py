@@ -1,1 +1,4 @@
-"""Static analysis and rewriting of tensor programs: cost, overflow, symbolic sizes."""
+"""Static analysis and rewriting of tensor programs.
+
+Cost, overflow, symbolic sizes, substitution.
+"""

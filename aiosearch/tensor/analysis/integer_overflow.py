@@ -1,7 +1,9 @@
 """Detection of 32-bit integers in a program whose sums or products may wrap around.
 
-To the rules of algebra they are numbers like all others: a sum of them is the sum of what they are
-as floats. To a processor it is not, where it has no room.
+The rules of algebra read integers as numbers without bounds: `a + b - b = a`. In 32 bits that holds
+too, but a rewrite that converts to float in between, or sums in another type, differs where an
+intermediate value wraps. `may_overflow` bounds every integer term by interval arithmetic: `iota` of
+size 8 is at most 8, `mul` multiplies bounds, an input may be anything up to 2^31.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from ..terms import INPUT, LITERAL, Program, Term, walk
 from ..types import NARROW, DType
 
 _ROOM = 2.0**31
-"""No number is larger, nor one that is given smaller than its negative."""
+"""The bound of 32-bit integers: no value is above 2^31 in magnitude."""
 _FEW = 2.0**8
-"""Nor among those of eight bits."""
+"""The bound of 8-bit integers."""
 _KEEPING = frozenset(
     {
         "broadcast",
@@ -35,60 +37,66 @@ _KEEPING = frozenset(
         "transpose",
     }
 )
-"""What gives no number that it was not given, but for parameters."""
+"""Operators whose results are among their operands, apart from constants in parameters."""
 
 
 def may_overflow(program: Program, *, at_any_size: bool = False) -> bool:
-    """Whether whole numbers are computed that might find no room.
+    """Whether `program` computes an integer that may exceed 32 bits.
 
-    Those that are given may be any; how many there are, and their places, depend on the sizes.
+    Inputs may be any integers. With `at_any_size`, sums and positions are unbounded, as sizes are.
     """
     most: dict[Term, float] = {}
     for term in program.terms():
-        found = _most(term, most, at_any_size)
-        if term.dtype is DType.I32 and found > _ROOM:
+        bound = _bound(term, most, at_any_size)
+        if term.dtype is DType.I32 and bound > _ROOM:
             return True
-        most[term] = found
+        most[term] = bound
     return False
 
 
 def largest(term: Term) -> float:
-    """How large the whole numbers may be that a term of no type yet stands for, either way."""
+    """A bound on the magnitude of a term whose type is not fixed yet."""
     most: dict[Term, float] = {}
-    for one in walk([term]):
-        most[one] = _most(one, most, at_any_size=False)
+    for subterm in walk([term]):
+        most[subterm] = _bound(subterm, most, at_any_size=False)
     return most[term]
 
 
-def _most(term: Term, most: Mapping[Term, float], at_any_size: bool) -> float:
-    """How large it may be, either way; of floats nothing is known."""
-    name, own = term.operator.name, [most[one] for one in term.arguments]
+def _bound(term: Term, most: Mapping[Term, float], at_any_size: bool) -> float:
+    """A bound on the magnitude of `term`; for floats nothing is claimed but `_ROOM`."""
+    name, bounds = term.operator.name, [most[argument] for argument in term.arguments]
     if term.operator is LITERAL:
         return abs(float(term.parameter("value")))
     if term.dtype is DType.BOOL:
         return 1
+    # No arithmetic is done in 8 bits, so the type bounds the value.
     if term.dtype in NARROW:
         return _FEW
+    # Inputs may hold any 32-bit value; floats are not checked here.
     if term.operator is INPUT or term.dtype not in (DType.I32, DType.WEAK):
         return _ROOM
     if name in _KEEPING or name == "cast":
-        return max(own)
+        return max(bounds)
+    # Interval arithmetic on magnitudes: |x·y| <= |x|·|y|, |x + y| <= |x| + |y|.
     if name == "mul":
-        return math.prod(own)
+        return math.prod(bounds)
     if name == "iota":
         return _ROOM if at_any_size else _size(term, [term.parameter("axis")])
     if name == "sum":
-        (one,) = term.arguments
-        if own[0] == 1 and at_any_size:  # how many truths hold: memory has room for fewer
+        (argument,) = term.arguments
+        if bounds[0] == 1 and at_any_size:  # how many truths hold: memory has room for fewer
             return _ROOM
-        return math.inf if at_any_size else own[0] * _size(one, term.parameter("axes"))
+        return math.inf if at_any_size else bounds[0] * _size(argument, term.parameter("axes"))
     if name in ("add", "sub"):
-        return sum(own)
-    if max(own) < _ROOM and name in ("neg", "abs"):
-        return max(own)
+        return sum(bounds)
+    # -(-2^31) wraps: only a bound strictly below leaves room for the sign.
+    if max(bounds) < _ROOM and name in ("neg", "abs"):
+        return max(bounds)
+    # An operator that is not listed may give anything.
     return math.inf if term.dtype is DType.I32 else _ROOM
 
 
 def _size(term: Term, axes: Iterable[int]) -> float:
+    """The number of elements along `axes`; infinite for symbolic sizes."""
     sizes = (term.shape[axis] for axis in axes)
     return math.prod(size if isinstance(size, int) else math.inf for size in sizes)

@@ -1,1 +1,1 @@
-"""SVG drawings of programs: boxes and their layered layout."""
+"""SVG drawings of programs: boxes (`svg_boxes`) and their placement (`layered_layout`)."""

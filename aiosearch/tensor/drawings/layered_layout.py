@@ -1,4 +1,9 @@
-"""Layered graph layout from top to bottom, without overlapping boxes or lines."""
+"""Layered graph layout from top to bottom, without overlapping boxes or lines.
+
+The steps of Sugiyama's method: layers by longest path, long lines cut into one piece for each
+layer, rows ordered by the means of their neighbours to reduce crossings, then x coordinates that
+straighten lines.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 GAP_X = 22.0
+"""Space between boxes of a row, in SVG units."""
 GAP_Y = 30.0
+"""Space between rows, in SVG units."""
 
 _SWEEPS = 6
+"""Passes over the rows, alternately down and up."""
 _LONGEST = 60
 """Lines over more layers than this are drawn straight."""
 
@@ -49,28 +57,29 @@ def arrange(
 
 
 def _layers(count: int, edges: Sequence[Edge], zones: Sequence[int], sink: bool) -> list[int]:
-    """The layer of each box, below all that it depends on. Boxes come in such an order."""
+    """The layer of each box, below all that it depends on; boxes come in such an order."""
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
     for edge in edges:
         before[edge.target].append(edge.source)
         after[edge.source].append(edge.target)
-    found = [0] * count
+    layers = [0] * count
     floor = 0
     for zone in range(max(zones, default=0) + 1):
-        own = [node for node in range(count) if zones[node] == zone]
-        for node in own:
-            found[node] = max([floor, *(found[other] + 1 for other in before[node])])
-        floor = max([floor, *(found[node] + 1 for node in own)])
+        nodes = [node for node in range(count) if zones[node] == zone]
+        for node in nodes:
+            layers[node] = max([floor, *(layers[neighbour] + 1 for neighbour in before[node])])
+        floor = max([floor, *(layers[node] + 1 for node in nodes)])
     for node in range(count):
         if sink and not before[node] and after[node]:
-            found[node] = min(found[other] for other in after[node]) - 1
-    return found
+            # A source sinks to just above its first use, which shortens its line.
+            layers[node] = min(layers[neighbour] for neighbour in after[node]) - 1
+    return layers
 
 
 @dataclass(eq=False)
 class _Spot:
-    """A box in its layer, or a place where a long line passes."""
+    """A box in its layer, or a place where a long line passes (`box` is None)."""
 
     width: float
     layer: int
@@ -84,6 +93,8 @@ class _Spot:
 
 
 class _Arrangement:
+    """The state of one layout: rows of spots, and the chain of spots of each line."""
+
     def __init__(
         self,
         sizes: Sequence[tuple[float, float]],
@@ -134,11 +145,12 @@ class _Arrangement:
             for row in self._rows if down else reversed(self._rows):
                 for spot in row:
                     near = spot.above if down else spot.below
-                    ends = [other.x + port for other, _, port in near]
+                    ends = [neighbour.x + port for neighbour, _, port in near]
                     spot.order = _mean(ends) if ends else spot.x
                 row.sort(key=lambda spot: spot.order)
                 self._spread(row)
             crossings = self._crossings()
+            # Sweeps may make it worse: the best order seen is kept.
             if crossings < best:
                 best, best_orders = crossings, [list(row) for row in self._rows]
         self._rows = best_orders
@@ -154,12 +166,13 @@ class _Arrangement:
             x += spot.width + GAP_X
 
     def _crossings(self) -> int:
+        """How many pairs of lines cross between neighbouring rows."""
         total = 0
         for row in self._rows:
             ends = [
-                other.x + port
+                neighbour.x + port
                 for spot in row
-                for other, _, port in sorted(spot.below, key=lambda end: end[1])
+                for neighbour, _, port in sorted(spot.below, key=lambda end: end[1])
             ]
             total += _inversions(ends)
         return total
@@ -183,7 +196,7 @@ class _Arrangement:
         for edge, chain in zip(self._edges, self._chains, strict=True):
             self._straighten(chain[1:-1], chain[-1].x + edge.target_port - 1)
 
-    def _straighten(self, passed: Sequence[_Spot], wanted: float) -> None:
+    def _straighten(self, passed: Sequence[_Spot], x: float) -> None:
         """Puts all of a long line on one vertical, where the boxes beside it leave room."""
         low, high = -math.inf, math.inf
         for spot in passed:
@@ -194,9 +207,10 @@ class _Arrangement:
                 high = min(high, row[index + 1].x - spot.width - GAP_X)
         if low <= high:
             for spot in passed:
-                spot.x = min(max(low, wanted), high)
+                spot.x = min(max(low, x), high)
 
     def _measured(self) -> LayeredLayout:
+        """The layout in coordinates from the left upper corner."""
         tops, bottoms = self._heights()
         left = min((spot.x for row in self._rows for spot in row), default=0.0)
         layout = LayeredLayout(height=max(bottoms, default=0.0))
@@ -209,8 +223,10 @@ class _Arrangement:
             layout.routes.append(self._route(edge, chain, layout, left, tops, bottoms))
         for zone in range(max(self._zones, default=-1) + 1):
             pairs = zip(self._spots, self._zones, strict=True)
-            own = [spot.layer for spot, its in pairs if its == zone]
-            layout.zones.append((tops[min(own)], bottoms[max(own)]) if own else (0.0, 0.0))
+            zone_layers = [spot.layer for spot, its in pairs if its == zone]
+            layout.zones.append(
+                (tops[min(zone_layers)], bottoms[max(zone_layers)]) if zone_layers else (0.0, 0.0)
+            )
         return layout
 
     def _heights(self) -> tuple[list[float], list[float]]:
@@ -252,16 +268,20 @@ class _Arrangement:
 def _settle(
     row: Sequence[_Spot], near: Callable[[_Spot], list[tuple[_Spot, float, float]]]
 ) -> None:
-    """The places nearest to the wanted ones that keep order and distance: pooled neighbours."""
+    """The places nearest to the desired ones that keep order and distance."""
     offset = 0.0
     pools: list[tuple[float, float, int]] = []
     offsets = []
     for spot in row:
         offsets.append(offset)
-        wanted = [other.x + port - own for other, own, port in near(spot)]
-        weight = 0.01 + len(wanted) * (4.0 if spot.box is None else 1.0)
-        target = (_mean(wanted) if wanted else spot.x) - offset
+        desired = [neighbour.x + port - own_port for neighbour, own_port, port in near(spot)]
+        # Passing points weigh four times as much, so that long lines stay straight; the small term
+        # keeps boxes without lines in place.
+        weight = 0.01 + len(desired) * (4.0 if spot.box is None else 1.0)
+        target = (_mean(desired) if desired else spot.x) - offset
         pools.append((target, weight, 1))
+        # Isotonic regression by pooling adjacent violators: neighbours that want to overlap move as
+        # one, to their weighted mean.
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
             (a, m, i), (b, n, j) = pools[-2], pools[-1]
             pools[-2:] = [((a * m + b * n) / (m + n), m + n, i + j)]
@@ -274,12 +294,12 @@ def _settle(
 
 
 def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return sum(found) / len(found)
+    numbers = list(values)
+    return sum(numbers) / len(numbers)
 
 
 def _inversions(values: list[float]) -> int:
-    """How many pairs are out of order."""
+    """How many pairs of `values` are out of order, by merge sort."""
     if len(values) < 2:
         return 0
     middle = len(values) // 2

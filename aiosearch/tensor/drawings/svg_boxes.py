@@ -1,4 +1,4 @@
-"""SVG boxes of text with ports, and graphs of such boxes."""
+"""SVG boxes of text with ports, and graphs of such boxes (`BoxGraph`)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .layered_layout import Edge, LayeredLayout, arrange
 _EM = 0.61
 """The width of a monospaced letter."""
 _MOST_LETTERS = 44
+"""Longer texts are cut, with an ellipsis."""
 _TAG_GAP = 7.0
 _TAG_HEIGHT = 16.0
 _INK = "#0f172a"
@@ -20,10 +21,13 @@ _FAINT = "#475569"
 LINE = "#7c8797"
 _FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML cannot hold."""
 
 
 @dataclass(frozen=True)
 class Style:
+    """Colours and border of a box."""
+
     fill: str
     stroke: str
     round: float = 7.0
@@ -58,6 +62,7 @@ class SvgBox:
 
 
 def box(width: float, height: float, style: Style, x: float = 0.0, y: float = 0.0) -> str:
+    """A rectangle with rounded corners."""
     dash = f' stroke-dasharray="{style.dash}"' if style.dash else ""
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
@@ -68,6 +73,7 @@ def box(width: float, height: float, style: Style, x: float = 0.0, y: float = 0.
 def words(
     text: str, x: float, y: float, size: float, anchor: str = "middle", strong: bool = False
 ) -> str:
+    """A line of text, escaped and `shortened`."""
     weight = ' font-weight="600"' if strong else ""
     ink = _INK if strong else _FAINT
     return (
@@ -77,12 +83,14 @@ def words(
 
 
 def wide(text: str, size: float) -> float:
-    """How wide a text is when written."""
+    """The width of a text of this font size."""
+    # Wide East Asian letters take two columns of a monospaced font.
     letters = sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in shortened(text))
     return letters * size * _EM
 
 
 def shortened(text: str) -> str:
+    """A text that XML can hold, of at most `_MOST_LETTERS` letters."""
     clean = _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)
     return clean if len(clean) <= _MOST_LETTERS else clean[: _MOST_LETTERS - 1] + "…"
 
@@ -137,7 +145,7 @@ TAG_SPACE = _TAG_GAP + _TAG_HEIGHT
 
 @dataclass
 class BoxGraph:
-    """Figures and the lines between them; `where` says which port a value comes out of."""
+    """Figures and the lines between them; `where` holds the port that each value comes out of."""
 
     figures: list[SvgBox] = field(default_factory=list)
     zones: list[int] = field(default_factory=list)
@@ -157,8 +165,8 @@ class BoxGraph:
         self.figures.append(figure)
         self.zones.append(zone)
         for port, operand in enumerate(operands):
-            source, own = self.where[operand]
-            ports = self.figures[source].outputs[own], figure.inputs[port]
+            source, source_port = self.where[operand]
+            ports = self.figures[source].outputs[source_port], figure.inputs[port]
             self._edges.append(Edge(source, node, *ports))
         for port, result in enumerate(results):
             self.where[result] = (node, port)
@@ -180,9 +188,10 @@ class BoxGraph:
 
 
 def _line(route: Sequence[tuple[float, float]], pointed: bool) -> str:
-    (x, y), *rest = route
+    """A line along `route`: vertical within rows, curved between them."""
+    (x, y), *corners = route
     path = [f"M{x:.1f} {y:.1f}"]
-    for right, down in rest:
+    for right, down in corners:
         if abs(right - x) < 0.05 and abs(down - y) < 0.05:
             continue
         if abs(right - x) < 0.05:

@@ -1,1 +1,4 @@
-"""Evaluation of tensor programs in any `Algebra`."""
+"""Evaluation of tensor programs in any `Algebra`.
+
+Arrays, field elements, labels, symbolic terms.
+"""

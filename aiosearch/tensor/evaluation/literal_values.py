@@ -1,4 +1,7 @@
-"""Exact fractions of the literals of a program."""
+"""Exact fractions of the literals of a program.
+
+`exact(0.33333334)` is 1/3: programs write a rounded third and mean a third.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from fractions import Fraction
 
 
 def exact(number: float | int | Fraction) -> Fraction:
-    """The simplest fraction that rounds to this number in single precision.
+    """The simplest fraction that rounds to `number` in single precision.
 
     Programs write 0.33333334 and mean a third; both sides of a comparison are read alike.
     """
@@ -18,12 +21,13 @@ def exact(number: float | int | Fraction) -> Fraction:
     value = Fraction(number)
     if value.denominator == 1:
         return value
+    # Half a unit in the last place of float32's 24 bits.
     margin = abs(value) / 2**25
     return simplest(value - margin, value + margin)
 
 
 def simplest(low: Fraction, high: Fraction) -> Fraction:
-    """The fraction with the smallest denominator in an interval."""
+    """The fraction with the smallest denominator in an interval: `simplest(0.33, 0.34)` is 1/3."""
     if low < 0 < high:
         return Fraction(0)
     if high <= 0:
@@ -31,4 +35,6 @@ def simplest(low: Fraction, high: Fraction) -> Fraction:
     whole = math.floor(low)
     if whole == low or whole + 1 <= high:
         return Fraction(whole if whole == low else whole + 1)
+    # One step of the continued fraction: the integer part is common to all numbers of the interval,
+    # the rest is inverted.
     return whole + 1 / simplest(1 / (high - whole), 1 / (low - whole))

@@ -1,1 +1,1 @@
-"""Declarations of the tensor language's operators; importing a module registers its operators."""
+"""Declarations of the operators; importing a module registers its operators in `OPERATORS`."""

@@ -25,17 +25,17 @@ def _shape(
     places = len(image) - 2
     if places < 1 or len(filters) != len(image):
         raise ShapeError(f"convolution of ranks {len(image)} and {len(filters)}")
-    for name, given in (
+    for name, values in (
         ("strides", strides), ("low", low), ("high", high), ("dilation", dilation)
     ):  # fmt: skip
-        if len(given) != places or min(given) < 0:
-            raise ShapeError(f"convolution over {places} axes with {name} {list(given)}")
+        if len(values) != places or min(values) < 0:
+            raise ShapeError(f"convolution over {places} axes with {name} {list(values)}")
     dims.same(image[-1], filters[-2], "convolution: channels")
-    found: list[Dim] = []
+    counts: list[Dim] = []
     for axis in range(places):
         size = image[1 + axis] + (low[axis] + high[axis])
-        found.append(window_count(dims, size, filters[axis], strides[axis], dilation[axis]))
-    return (image[0], *found, filters[-1])
+        counts.append(window_count(dims, size, filters[axis], strides[axis], dilation[axis]))
+    return (image[0], *counts, filters[-1])
 
 
 def _meaning(
@@ -47,25 +47,28 @@ def _meaning(
     high: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> V:
-    """Gathers every window, then contracts windows and channels at once; tiles' lead stays."""
+    """Gathers every window, then contracts windows and channels by one `matmul`."""
     places = len(strides)
     batch = len(k.shape(filters)) - places - 2
-    own, window = k.shape(filters)[:batch], k.shape(filters)[batch:-2]
+    lead, window = k.shape(filters)[:batch], k.shape(filters)[batch:-2]
     x = image
     for axis in range(places):
         if low[axis] or high[axis]:
             x = k.pad(x, batch + 1 + axis, low[axis], high[axis], Fraction(0))
+    # From the last axis on: each `windows` inserts an axis behind its own, which would shift those
+    # that follow.
     for axis in reversed(range(places)):
         x = k.windows(x, batch + 1 + axis, window[axis], strides[axis], dilation[axis])
     shape, end = k.shape(x), batch + 1 + 2 * places
+    # [batch, p0, w0, p1, w1, channel] to [batch, p0, p1, w0, w1, channel].
     order = [*range(batch + 1), *range(batch + 1, end, 2), *range(batch + 2, end, 2), end]
     x = k.transpose(x, order)
     seen = [shape[axis] for axis in range(batch + 1, end, 2)]
     inner = product([*window, shape[-1]])
     rows = k.reshape(x, (*shape[:batch], product([shape[batch], *seen]), inner))
     features = k.shape(filters)[-1]
-    found = k.matmul(rows, k.reshape(filters, (*own, inner, features)))
-    return k.reshape(found, (*k.shape(found)[:batch], shape[batch], *seen, features))
+    output = k.matmul(rows, k.reshape(filters, (*lead, inner, features)))
+    return k.reshape(output, (*k.shape(output)[:batch], shape[batch], *seen, features))
 
 
 def _flops(shapes: Sequence[Shape], result: Shape, **_: Any) -> Dim:

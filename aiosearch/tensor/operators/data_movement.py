@@ -24,12 +24,14 @@ from ..types import DType, Shape
 
 
 def _free(shapes: Any, result: Any, **_: Any) -> Dim:
+    """The arithmetic of moving elements: none."""
     return 0
 
 
 def _move(
     name: str, arity: int | None, shape: Any, meaning: Any, *parameters: OperatorParameter
 ) -> None:
+    """Declares an operator that moves elements of any type, and costs no arithmetic."""
     declare(Operator(name, arity, shape, meaning, parameters, truths=True, flops=_free))
 
 
@@ -76,14 +78,15 @@ def _slice_shape(
 
 
 def _joined(dims: Dimensions, shapes: Sequence[Shape], axis: int) -> None:
+    """Raises ShapeError unless all axes but one agree."""
     first = shapes[0]
     axis_of(axis, len(first))
     for shape in shapes[1:]:
         if len(shape) != len(first):
             raise ShapeError(f"tensors of rank {len(first)} and {len(shape)} side by side")
-        for other, (one, two) in enumerate(zip(first, shape, strict=True)):
-            if other != axis:
-                dims.same(one, two, f"axis {other}")
+        for dimension, (left, right) in enumerate(zip(first, shape, strict=True)):
+            if dimension != axis:
+                dims.same(left, right, f"axis {dimension}")
 
 
 def _concatenate_shape(dims: Dimensions, shapes: Sequence[Shape], axis: int) -> Shape:
@@ -101,8 +104,8 @@ def _stack_shape(dims: Dimensions, shapes: Sequence[Shape], axis: int) -> Shape:
     for shape in shapes[1:]:
         if len(shape) != len(first):
             raise ShapeError(f"tensors of rank {len(first)} and {len(shape)} in a stack")
-        for other, (one, two) in enumerate(zip(first, shape, strict=True)):
-            dims.same(one, two, f"axis {other}")
+        for dimension, (left, right) in enumerate(zip(first, shape, strict=True)):
+            dims.same(left, right, f"axis {dimension}")
     return (*first[:axis], len(shapes), *first[axis:])
 
 
@@ -138,7 +141,8 @@ def _iota_shape(
     return tuple(shape)
 
 
-def _given(dtypes: Sequence[DType], parameters: Parameters) -> DType:
+def _declared_dtype(dtypes: Sequence[DType], parameters: Parameters) -> DType:
+    """The element type that the parameter `dtype` names."""
     return DType(parameters["dtype"])
 
 
@@ -186,6 +190,6 @@ declare(
             OperatorParameter("dtype", ParameterKind.DTYPE),
         ),
         flops=_free,
-        dtype=_given,
+        dtype=_declared_dtype,
     )
 )

@@ -1,4 +1,4 @@
-"""Operators that work on each element by itself."""
+"""Operators that work on each element by itself: arithmetic, `exp`, comparisons, casts."""
 
 from __future__ import annotations
 
@@ -33,12 +33,14 @@ def _pointwise(
     meaning: Any,
     cost: int = 1,
     shape: ShapeRule = pointwise_shape,
-    **more: Any,
+    **attributes: Any,
 ) -> Operator:
+    """Declares an operator whose arithmetic is `cost` for each element."""
+
     def flops(shapes: Any, result: Any, **_: Any) -> Any:
         return product(result) * cost
 
-    return declare(Operator(name, arity, shape, meaning, pointwise=True, flops=flops, **more))
+    return declare(Operator(name, arity, shape, meaning, pointwise=True, flops=flops, **attributes))
 
 
 def _positive_base(dims: Dimensions, shapes: Sequence[Shape], base: float, **_: Any) -> Shape:
@@ -60,9 +62,9 @@ def _cast(dtypes: Sequence[DType], parameters: Parameters) -> DType:
 
 
 def _each(function: Callable[[float], float]) -> Callable[[Any], Any]:
-    """A function that NumPy lacks, in 64 bits and then in the precision of its argument."""
-    one = np.vectorize(function, otypes=[float])
-    return lambda x: one(x).astype(x.dtype)
+    """A scalar function that NumPy lacks, in float64 and then rounded to its argument's type."""
+    vectorized = np.vectorize(function, otypes=[float])
+    return lambda x: vectorized(x).astype(x.dtype)
 
 
 def _one(k: Algebra[V]) -> V:
@@ -88,7 +90,7 @@ LOG1P = Function("log1p", np.log1p, means=lambda k, x: k.log(k.add(_one(k), x)))
 
 @cache
 def _exponential(base: float | Fraction) -> Function:
-    """The power of a positive number, to the last digit of this where there are floats."""
+    """The power of a positive base, which floats get in full precision."""
 
     def means(k: Algebra[V], _: V, x: V) -> V:
         return k.exp(k.multiply(x, k.log(k.constant(exact(base)))))
@@ -168,8 +170,8 @@ _pointwise(
 
 
 def _sigmoid(k: Algebra[V], x: V) -> V:
-    one = _one(k)
-    return k.divide(one, k.add(one, k.exp(k.negative(x))))
+    unit = _one(k)
+    return k.divide(unit, k.add(unit, k.exp(k.negative(x))))
 
 
 def _gelu(k: Algebra[V], x: V) -> V:
@@ -187,14 +189,14 @@ def _gelu_tanh(k: Algebra[V], x: V) -> V:
 
 
 def _power(k: Algebra[V], x: V, exponent: Fraction) -> V:
-    """Whole and half powers by multiplication, division and root; others as a function."""
+    """Whole and half powers by multiplication, division and root; others by `POW`."""
     if exponent.denominator > 2 or abs(exponent) > 64:
         return k.function(POW, x, k.constant(exponent))
     whole, half = divmod(abs(exponent), 1)
     result = k.sqrt(x) if half else None
     for _ in range(int(whole)):
         result = x if result is None else k.multiply(result, x)
-    one = _one(k)
+    unit = _one(k)
     if result is None:
-        return k.broadcast(one, k.shape(x))
-    return k.divide(one, result) if exponent < 0 else result
+        return k.broadcast(unit, k.shape(x))
+    return k.divide(unit, result) if exponent < 0 else result

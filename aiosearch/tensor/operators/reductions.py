@@ -1,4 +1,7 @@
-"""Operators that add up, or take the largest, over axes; and what is made of them."""
+"""Reductions over axes, and operators defined by them.
+
+`sum`, `mean`, `max`, `rms_norm`, `matmul`.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ _KEEP = OperatorParameter("keep", ParameterKind.FLAG, False, required=False)
 
 
 def _reduced(dims: Dimensions, shapes: Sequence[Shape], axes: tuple[int, ...], keep: bool) -> Shape:
+    """The shape without the reduced axes, or with size one there if `keep`."""
     old = shapes[0]
     if len(set(axes)) != len(axes):
         raise ShapeError(f"axes {list(axes)} name one twice")
@@ -39,6 +43,8 @@ def _all_read(shapes: Sequence[Shape], result: Shape, **_: Any) -> Dim:
 
 
 def _reduction(name: str, meaning: Callable[..., Any], fractions: bool = False) -> None:
+    """Declares a reduction whose `meaning` keeps reduced axes with size one."""
+
     def whole(k: Algebra[V], x: V, axes: tuple[int, ...], keep: bool) -> V:
         reduced: V = meaning(k, x, axes)
         if keep:
@@ -52,6 +58,7 @@ def _reduction(name: str, meaning: Callable[..., Any], fractions: bool = False) 
 
 
 def mean(k: Algebra[V], x: V, axes: Sequence[int]) -> V:
+    """The sum, divided by the size of each axis."""
     total = k.sum(x, axes)
     for axis in axes:
         total = k.divide(total, k.size(x, axis))
@@ -59,6 +66,7 @@ def mean(k: Algebra[V], x: V, axes: Sequence[int]) -> V:
 
 
 def root_mean_square(k: Algebra[V], x: V, axes: Sequence[int]) -> V:
+    """The root of the `mean` of squares."""
     return k.sqrt(mean(k, k.multiply(x, x), axes))
 
 

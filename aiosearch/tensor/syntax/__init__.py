@@ -1,1 +1,1 @@
-"""The text format and the JSON format of tensor programs: tokens, parser, printer, checks."""
+"""The text and JSON formats of programs: `tokens`, `parser`, `printer`, `json_schema`, checks."""

@@ -1,4 +1,8 @@
-"""The msgspec schema of a program's JSON document."""
+"""The msgspec schema of a program's JSON document.
+
+Struct and field names are the format: `aiosearch.program`, version 1. `files` converts between it
+and `Program`.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +11,27 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta, Struct
 
 EXACT = 1 << 53
-"""Whole numbers up to here are JSON numbers; larger ones are strings."""
+"""Integers up to 2^53 are JSON numbers, which every reader holds exactly.
+
+Larger ones are strings.
+"""
 
 Whole: TypeAlias = Annotated[int, Meta(ge=-EXACT, le=EXACT)]
+"""An integer that a JSON number holds exactly."""
 Value: TypeAlias = "bool | Whole | float | str | list[Whole | str | None] | None"
+"""A parameter's value."""
 
 
 class JsonHeader(Struct, frozen=True):
-    """What every version begins with."""
+    """The fields that every version begins with, read before `JsonProgram`."""
 
     format: str
     version: int
 
 
 class JsonInput(Struct, frozen=True, forbid_unknown_fields=True):
+    """An input of a program."""
+
     name: str
     dtype: str
     shape: list[Whole | str]
@@ -28,7 +39,7 @@ class JsonInput(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JsonStore(Struct, frozen=True, forbid_unknown_fields=True):
-    """A tile, by its number in the block, and the data axis of each grid axis."""
+    """A tile by its number in the block, and the data axis of each grid axis (`map`)."""
 
     tile: int
     map: list[Whole | None]
@@ -53,7 +64,7 @@ class JsonNode(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
 
 class JsonProgram(Struct, frozen=True, forbid_unknown_fields=True):
-    """Inputs are numbered from 0, nodes from there on."""
+    """A program: inputs are numbered from 0, `nodes` from there on."""
 
     format: str
     version: int

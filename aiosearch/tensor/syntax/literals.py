@@ -1,4 +1,7 @@
-"""Parser of numbers, sizes and lists in the text format."""
+"""Parser of numbers, sizes and lists in the text format.
+
+`parse_size("2·h + 1")` is the polynomial 2h + 1; `parse_number("1/3")` is Fraction(1, 3).
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,17 @@ from .printer import KEYWORDS
 from .tokens import Token, TokenKind, placed, tokens
 
 T = TypeVar("T")
+"""What a sub-parser returns."""
 
 _LISTS = (ParameterKind.SHAPE, ParameterKind.AXES, ParameterKind.PERMUTATION, ParameterKind.COUNTS)
+"""Kinds of parameters that are written as lists of sizes."""
 
 
 def parse_number(text: str) -> Number:
-    """A number as `number_text` writes it: whole, decimal, fraction, infinite, or a named size."""
+    """A number as `number_text` writes it.
+
+    Integer, decimal, fraction, infinite, or a named size.
+    """
     parser = LiteralParser(text)
     return parser.ended(parser.number())
 
@@ -32,7 +40,7 @@ def parse_size(text: str) -> Dim:
 
 
 class LiteralParser:
-    """Reads tokens, and the values made of them."""
+    """Reads tokens one by one, and literals; `parser._Parser` adds programs."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -41,52 +49,61 @@ class LiteralParser:
 
     @property
     def token(self) -> Token:
+        """The token that is read next."""
         return self._tokens[self._index]
 
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
+        """Raises FormatError with `message` at a token, by default the next one."""
         raise FormatError(placed(self.text, (token or self.token).start, message))
 
     def at(self, word: str, ahead: int = 0) -> bool:
+        """Whether the token `ahead` of the next one is this word or sign, not in quotes."""
         token = self._tokens[min(self._index + ahead, len(self._tokens) - 1)]
         return token.text == word and token.form in (TokenKind.NAME, TokenKind.SIGN)
 
     def next(self) -> Token:
+        """Takes the next token; the end is never passed."""
         token = self.token
         if token.form is not TokenKind.END:
             self._index += 1
         return token
 
     def accept(self, word: str) -> bool:
+        """Takes the next token if it is `word`."""
         if self.at(word):
             self._index += 1
             return True
         return False
 
     def expect(self, word: str) -> None:
+        """Takes the next token, which has to be `word`."""
         if not self.accept(word):
             self.fail(f"expected {word!r}, found {self.token}")
 
     def ended(self, value: T) -> T:
+        """Returns `value` if the text ends here."""
         if self.token.form is not TokenKind.END:
             self.fail(f"expected the end of the text, found {self.token}")
         return value
 
     def name(self, what: str = "a name") -> str:
+        """Takes a name, in quotes or not."""
         if self.token.form not in (TokenKind.NAME, TokenKind.QUOTED):
             self.fail(f"expected {what}, found {self.token}")
         return self.next().text
 
-    def several(self, opening: str, closing: str, one: Callable[[], T]) -> list[T]:
-        """What stands between brackets, with commas between; one may follow the last."""
+    def several(self, opening: str, closing: str, element: Callable[[], T]) -> list[T]:
+        """A list between brackets, with commas between; a comma may follow the last element."""
         self.expect(opening)
-        found: list[T] = []
+        elements: list[T] = []
         while not self.accept(closing):
-            found.append(one())
+            elements.append(element())
             if not self.accept(",") and not self.at(closing):
                 self.fail(f"expected ',' or {closing!r}, found {self.token}")
-        return found
+        return elements
 
     def plain_number(self) -> Number:
+        """A number without names: `-1.5e3`, `1/3`, `inf`."""
         sign = -1 if self.accept("-") else 1
         if self.accept("inf"):
             return sign * math.inf
@@ -103,14 +120,17 @@ class LiteralParser:
         return Fraction(sign * int(token.text), int(below.text))
 
     def number(self) -> Number:
+        """A number, or a size where names or operators follow."""
         start = self._index
+        # `inf` is a name by its letters, and a number by its meaning.
         if not self.at("-") and self.token.form is TokenKind.NAME and not self.at("inf"):
             return self.size()
-        found = self.plain_number()
+        value = self.plain_number()
+        # `2·n` begins like the number 2: read again from the start, as a size.
         if any(map(self.at, "·*^+-")):
             self._index = start
             return self.size()
-        return found
+        return value
 
     def size(self) -> Dim:
         """A sum of products of numbers and names."""
@@ -124,12 +144,14 @@ class LiteralParser:
             sign = -1 if self.next().text == "-" else 1
 
     def _product(self) -> tuple[Powers, int]:
+        """A product of numbers and powers of names."""
         powers: dict[str, int] = {}
         factor = 1
         while True:
             token = self.next()
             if token.form is TokenKind.WHOLE:
                 factor *= int(token.text)
+                # A product of long numbers is quadratic in their digits; it ends here.
                 if factor >= 1 << 1024:
                     self.fail("a size beyond all memory", token)
             elif token.form is TokenKind.NAME and token.text not in KEYWORDS:
@@ -140,6 +162,7 @@ class LiteralParser:
                 return tuple(sorted((name, n) for name, n in powers.items() if n)), factor
 
     def _power(self) -> int:
+        """An exponent after `^`; 1 where there is none."""
         if not self.accept("^"):
             return 1
         token = self.next()
@@ -148,7 +171,7 @@ class LiteralParser:
         return int(token.text)
 
     def value(self, kind: ParameterKind) -> Any:
-        """A parameter's value, of the form that its kind asks for."""
+        """A parameter's value, in the syntax of its kind."""
         if kind is ParameterKind.NUMBER:
             return self.number()
         if kind in (ParameterKind.DTYPE, ParameterKind.FLAG):
@@ -165,7 +188,7 @@ class LiteralParser:
         return self.size()
 
     def _word(self) -> Any:
-        """A map, an axis or a name."""
+        """A map, an axis or a name: `[0, _]`, `1`, `sum`."""
         if self.at("["):
             return tuple(self.several("[", "]", self._word))
         if self.accept("_"):

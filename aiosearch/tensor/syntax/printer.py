@@ -1,4 +1,8 @@
-"""Printer of programs as text that `parse` reads back."""
+"""Printer of programs as text that `parse` reads back.
+
+`write` numbers the terms with letters in the order of `statement_order.steps`: equal programs give
+equal texts, which serve as keys and in diffs.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,15 @@ from ..terms import INPUT, LITERAL, Number, Program, Term
 from .statement_order import Thread, block_steps, steps
 
 NAME = r"[^\W0-9]\w*"
-"""A name that needs no quotes."""
+"""The pattern of a name that needs no quotes."""
 
 KEYWORDS = frozenset(
     ("program", "kernel", "thread", "store", "return", "size", "inf", "true", "false", "_")
 )
+"""Words of the grammar; a name that is one of them is written in quotes."""
 
 _WIDTH = 100
+"""Columns up to which a signature stays on one line."""
 
 
 def write(program: Program) -> str:
@@ -33,12 +39,13 @@ def write(program: Program) -> str:
 
 
 def name_text(name: str) -> str:
-    """A name as it is written: in quotes where it could be taken for something else."""
+    """A name as text: in quotes where it could be taken for something else."""
     plain = re.fullmatch(NAME, name) and name not in KEYWORDS
     return name if plain else json.dumps(name)
 
 
 def size_text(size: Dim) -> str:
+    """A size as text; raises TensorError for a name that the syntax cannot hold."""
     if isinstance(size, Size):
         for name in size.names:
             if name_text(name) != name:
@@ -47,6 +54,7 @@ def size_text(size: Dim) -> str:
 
 
 def number_text(number: Number) -> str:
+    """A number as text: `0.5`, `1/3`, `inf` or a size."""
     if isinstance(number, float):
         return repr(number)
     if isinstance(number, Fraction):
@@ -55,7 +63,7 @@ def number_text(number: Number) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A parameter as it is written."""
+    """A parameter's value as text."""
     if value is None:
         return "_"
     if isinstance(value, bool):
@@ -68,16 +76,20 @@ def value_text(value: Any) -> str:
 
 
 class _ProgramPrinter:
+    """The lines of one program, and the letters given to its terms."""
+
     def __init__(self, program: Program) -> None:
         self._program = program
         self._names: dict[Term, str] = {
             term: name_text(term.parameter("name")) for term in program.inputs
         }
+        # Letters that are operators, keywords or inputs would be read as those.
         self._fresh = _letters({*KEYWORDS, *OPERATORS, *self._names.values()})
         self._used = set(program.terms())
         self._lines: list[str] = []
 
     def text(self) -> str:
+        """The whole text."""
         self._signature()
         for step in steps(self._program):
             if isinstance(step, Kernel):
@@ -92,6 +104,7 @@ class _ProgramPrinter:
         self._lines.append("  " * depth + text)
 
     def _signature(self) -> None:
+        """The first line, or one line for each input where that is too long."""
         head = f"program {name_text(self._program.name)}("
         inputs = [_input_text(term) for term in self._program.inputs]
         whole = f"{head}{', '.join(inputs)}) {{"
@@ -99,29 +112,34 @@ class _ProgramPrinter:
             self._line(0, whole)
             return
         self._line(0, head)
-        for one in inputs:
-            self._line(1, f"{one},")
+        for input_ in inputs:
+            self._line(1, f"{input_},")
         self._line(0, ") {")
 
     def _define(self, term: Term, depth: int) -> None:
+        """A line that binds a term to the next letter."""
         call = _call_text(term, [self._operand(argument) for argument in term.arguments])
         self._line(depth, f"{self._name(term)} = {call}")
 
     def _name(self, term: Term) -> str:
+        """The next free letter, for `term`."""
         name = self._names[term] = next(self._fresh)
         return name
 
     def _operand(self, term: Term) -> str:
+        """A term as it is used: its letter, or a literal in place."""
         if term.operator is READ:
             return self._operand(term.arguments[0])
         if term.operator is LITERAL:
             value = term.parameter("value")
+            # A bare name would be read as a term.
             return f"size({size_text(value)})" if isinstance(value, Size) else number_text(value)
         return self._names[term]
 
     def _kernel(self, kernel: Kernel) -> None:
-        own = results(kernel)
-        names = ", ".join(self._name(term) if term in self._used else "_" for term in own)
+        """A kernel with its block graph."""
+        stored = results(kernel)
+        names = ", ".join(self._name(term) if term in self._used else "_" for term in stored)
         head = f"kernel(grid={value_text(kernel.grid)}, range={size_text(kernel.range)})"
         self._line(1, f"{names} = {head} {{")
         for step in block_steps(kernel):
@@ -134,6 +152,7 @@ class _ProgramPrinter:
         self._line(1, "}")
 
     def _thread(self, thread: Thread) -> None:
+        """The terms of a thread; reads are implicit."""
         self._line(2, "thread {")
         for term in thread.terms:
             self._define(term, 3)
@@ -141,6 +160,7 @@ class _ProgramPrinter:
 
 
 def _input_text(term: Term) -> str:
+    """An input as text: `X: f32[row=8, 4]`."""
     axes = [
         size_text(size) if label is None else f"{name_text(label)}={size_text(size)}"
         for size, label in zip(term.shape, term.parameter("labels"), strict=True)
@@ -149,11 +169,12 @@ def _input_text(term: Term) -> str:
 
 
 def _call_text(term: Term, operands: Sequence[str]) -> str:
+    """An operator applied to operands, with its parameters."""
     return f"{term.operator.name}({', '.join([*operands, *_parameter_texts(term)])})"
 
 
 def _parameter_texts(term: Term) -> Iterable[str]:
-    """Parameters by name; what follows from the kernel around, or is usual, goes without saying."""
+    """Parameters by name, without defaults and what the kernel around implies."""
     if term.operator is LOAD:
         loop = term.parameter("loop")
         return [*_map_text(term.parameter("map")), *([] if loop is None else [f"loop={loop}"])]
@@ -169,15 +190,16 @@ def _parameter_texts(term: Term) -> Iterable[str]:
 
 
 def _map_text(maps: Sequence[int | None]) -> list[str]:
+    """A map as a parameter; nothing where no grid axis splits."""
     if all(split is None for split in maps):
         return []
     return [f"map={value_text(tuple(maps))}"]
 
 
-def _letters(taken: set[str]) -> Iterator[str]:
-    """`a` to `z`, `aa`, `ab` and so on, without those that are taken."""
+def _letters(reserved: set[str]) -> Iterator[str]:
+    """`a` to `z`, `aa`, `ab` and so on, without `reserved` names."""
     for length in itertools.count(1):
         for letters in itertools.product(string.ascii_lowercase, repeat=length):
             name = "".join(letters)
-            if name not in taken:
+            if name not in reserved:
                 yield name

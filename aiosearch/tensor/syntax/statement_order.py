@@ -1,4 +1,8 @@
-"""The order of statements that text, JSON files and drawings of a program share."""
+"""The order of statements that text, JSON files and drawings of a program share.
+
+Operands come first. In a block, register operators are grouped into threads: `block_steps` of a
+kernel whose thread computes exp and a product gives [load, load, Thread(...), accumulate].
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,20 @@ from ..terms import Program, Term
 from ..types import Place
 
 _LOOP = (Place.LOOP, Place.LOOP_REGISTER)
+"""Places of values that are computed in each iteration."""
 _REGISTERS = (Place.LOOP_REGISTER, Place.AFTER_REGISTER)
+"""Places of values that threads hold."""
 
 
 @dataclass(frozen=True)
 class Thread:
-    """What threads do between reading tiles and writing them: register terms and writes."""
+    """What threads do between reading tiles and writing them: register terms, and writes."""
 
     terms: tuple[Term, ...]
 
 
 Step: TypeAlias = "Term | Thread"
+"""A statement of a block."""
 
 
 def steps(program: Program) -> Iterator[Term | Kernel]:
@@ -38,20 +45,21 @@ def steps(program: Program) -> Iterator[Term | Kernel]:
 
 
 def graph_steps(program: Program) -> list[Term | Kernel]:
-    """The same without the literals that only block graphs use."""
-    found = list(steps(program))
-    used = {argument for step in found if isinstance(step, Term) for argument in step.arguments}
+    """The `steps` without the literals that only block graphs use."""
+    listed = list(steps(program))
+    used = {argument for step in listed if isinstance(step, Term) for argument in step.arguments}
     used.update(program.outputs)
     return [
         step
-        for step in found
+        for step in listed
         if isinstance(step, Kernel) or step.place is not Place.ANYWHERE or step in used
     ]
 
 
 def block_steps(kernel: Kernel) -> list[Step]:
-    """The block graph, operands first, the loop before what follows it; threads put together."""
+    """The block graph, operands first, the loop before what follows it; threads grouped."""
     body = [term for term in kernel.body if term.place is not Place.ANYWHERE]
+    # The sort is stable: within the loop and after it, operands stay first.
     body.sort(key=lambda term: term.place not in _LOOP)
     outline = _Outline()
     for term in body:
@@ -59,27 +67,33 @@ def block_steps(kernel: Kernel) -> list[Step]:
             outline.thread(term)
         elif term.place not in _REGISTERS:
             outline.add(term)
-    return [Thread(tuple(step)) if isinstance(step, list) else step for step in outline.found]
+    return [Thread(tuple(step)) if isinstance(step, list) else step for step in outline.collected]
 
 
 class _Outline:
+    """The statements of a block as they are collected."""
+
     def __init__(self) -> None:
-        self.found: list[Term | list[Term]] = []
+        self.collected: list[Term | list[Term]] = []
+        """Terms, and lists of terms that one thread computes."""
         self._home: dict[Term, int] = {}
-        """Which step a term is in."""
+        """The index of the statement that each term is in."""
 
     def add(self, step: Term | list[Term]) -> None:
+        """Appends a statement."""
         for term in step if isinstance(step, list) else [step]:
-            self._home[term] = len(self.found)
-        self.found.append(step)
+            self._home[term] = len(self.collected)
+        self.collected.append(step)
 
     def thread(self, write: Term) -> None:
-        """Goes on with the thread whose registers are used, if that comes late enough."""
+        """Extends the thread whose registers `write` uses, if all its tiles exist before it."""
         terms = [*self._registers(write), write]
         used = {argument for term in terms for argument in term.arguments}
         tiles = [term.arguments[0] for term in used if term.operator is READ]
         last = max((self._home[term] for term in used if term in self._home), default=0)
-        thread = self.found[last]
+        thread = self.collected[last]
+        # Joining an earlier thread moves the write up: legal only if every tile that it reads is
+        # there by then.
         if isinstance(thread, list) and all(self._home[tile] < last for tile in tiles):
             thread.extend(terms)
             self._home.update(dict.fromkeys(terms, last))
@@ -87,17 +101,18 @@ class _Outline:
             self.add(terms)
 
     def _registers(self, write: Term) -> list[Term]:
-        """What a write needs computed in registers that no earlier thread did."""
-        found: dict[Term, None] = {}
+        """What `write` needs computed in registers that no earlier thread did, operands first."""
+        ordered: dict[Term, None] = {}
         stack = [(write.arguments[0], False)]
         while stack:
             term, ready = stack.pop()
-            done = term in found or term in self._home
+            done = term in ordered or term in self._home
             if done or term.place not in _REGISTERS or term.operator is READ:
                 continue
             if ready:
-                found[term] = None
+                ordered[term] = None
                 continue
             stack.append((term, True))
+            # Reversed, so that the first operand is popped and computed first.
             stack.extend((argument, False) for argument in reversed(term.arguments))
-        return list(found)
+        return list(ordered)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Matrix: TypeAlias = np.ndarray[Any, Any]
 
-FEWEST_SAMPLES = 16
+FEWEST_SAMPLES = 12
 """With fewer, a model says no more than chance would."""
 FAILED_FACTOR = 4.0
 """A point that failed is learned as so many times slower than the slowest that ran."""

@@ -27,7 +27,7 @@ from .models import CostModel
 
 ENUMERABLE = 4096
 """A space of at most so many points is listed, and all of them are ranked."""
-BEGINNING = 8
+BEGINNING = 4
 """So many points are spread over the space before any is looked for beside another."""
 CLOSING = 0.7
 """From this share of the budget on, what lies beside the fastest comes first."""
@@ -121,7 +121,7 @@ class BestFirstProposer:
 class EvolutionProposer:
     """Evolution under a model, by chains with annealed Metropolis acceptance.
 
-    Problem: of some 10^6 points, find 8 worth measuring, where a model tells in microseconds how
+    Problem: of some 10^6 points, find 4 worth measuring, where a model tells in microseconds how
     good each seems. Chains start at the fastest measured points and at random ones. A chain moves
     to a mutation of its point, or to a cross with another chain's: always to a better one, and to
     one that the model takes for slower by d (a logarithm of seconds) with probability exp(-d / T).

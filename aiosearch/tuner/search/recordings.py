@@ -28,7 +28,7 @@ from .states import SearchState
 
 NEAR = 1.05
 """How near to the best a point has to be for a replay to be over."""
-BATCH = 8
+BATCH = 4
 
 
 class RecordedPoint(Struct, frozen=True, array_like=True):

@@ -16,7 +16,7 @@ from ..space.traces import Trace
 from .models import CostModel, rank_correlation
 from .proposals import ENUMERABLE, Measurement, Proposer, SearchView
 
-REFIT = 8
+REFIT = 4
 """After so many new measurements the model is fitted again; more at a time as they grow."""
 
 

@@ -1,0 +1,425 @@
+"""Values as lanes, and how lanes read and write memory: at once, one by one, under a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..ir.operations import (
+    Address,
+    Alloc,
+    Atomic,
+    Compute,
+    ConstantOperand,
+    Load,
+    MemorySpace,
+    Operand,
+    ParallelFunction,
+    Store,
+    Value,
+    walk,
+)
+from ..ir.types import ScalarType
+from .arithmetic import VectorArithmetic
+from .shapes import UNIFORM, Grouping, Shape, Shapes
+from .writing import TYPES, KernelText, ascending, literal, short, vector
+
+_ALIGN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """A value of a group of threads: its shape, and a text, or one for each row."""
+
+    shape: Shape
+    parts: tuple[str, ...]
+    type: ScalarType
+
+
+class Accesses:
+    """What is known while a kernel is printed: the values so far, the mask, the scratch memory."""
+
+    def __init__(self, function: ParallelFunction, grouping: Grouping, contract: bool) -> None:
+        self._function = function
+        self._grouping = grouping
+        self._text = KernelText()
+        self._arithmetic = VectorArithmetic(self._text, contract)
+        self._shapes = Shapes(grouping)
+        self._shapes.block(function.body)
+        self._values: dict[Value, Lanes] = {}
+        self._mask: Lanes | None = None
+        """The lanes that take part; all of them without one."""
+        self._lanes = grouping.lanes
+        self._rows = grouping.rows
+        self._inside = False
+        """Whether this is a loop over threads."""
+        self._shared: set[Value] = set()
+        self._scratch = 0
+        self._nothing = ""
+
+    def _value(self, operand: Operand) -> Lanes:
+        if isinstance(operand, ConstantOperand):
+            return Lanes(UNIFORM, (literal(operand),), operand.type)
+        return self._values[operand]
+
+    @staticmethod
+    def _first(value: Lanes, row: int) -> str:
+        """The number of the first lane, of a value that has a step."""
+        return value.parts[row if value.shape.rows else 0]
+
+    def _spread(self, value: Lanes, row: int) -> str:
+        """A value as a vector."""
+        part, kind = self._first(value, row), TYPES[value.type]
+        stride = value.shape.stride
+        if stride is None or self._lanes == 1:
+            return part
+        text, lanes = self._text, self._lanes
+        if not stride and not part.startswith("%"):
+            return f"splat ({kind} {part})" if part != "poison" else part
+        if value.type is ScalarType.PTR and stride:
+            steps = ascending("i64", lanes, stride)
+            return text.line(f"getelementptr i8, ptr {part}, <{lanes} x i64> {steps}")
+        whole = vector(kind, lanes)
+        first = text.line(f"insertelement {whole} poison, {kind} {part}, i64 0")
+        order = f"<{lanes} x i32> zeroinitializer"
+        same = text.line(f"shufflevector {whole} {first}, {whole} poison, {order}")
+        if not stride:
+            return same
+        return text.line(f"add {whole} {same}, {ascending(kind, lanes, stride)}")
+
+    # --- memory
+
+    def _alloc(self, operation: Alloc) -> None:
+        text = self._text
+        if operation.space is MemorySpace.PRIVATE:
+            count = self._lanes * self._rows
+            assert operation.size is not None
+            base = text.stack(f"[{operation.size * count} x i8]")
+            stride = operation.size
+            self._values[operation.result] = Lanes(
+                Shape(stride, self._rows > 1),
+                tuple(
+                    text.line(f"getelementptr i8, ptr {base}, i64 {row * self._lanes * stride}")
+                    for row in range(self._rows)
+                ),
+                ScalarType.PTR,
+            )
+            return
+        if operation.space is MemorySpace.SHARED:
+            self._shared.add(operation.result)
+        if operation.size is None:
+            end = sum(
+                _rounded(item.size)
+                for item in walk(self._function.body)
+                if isinstance(item, Alloc) and item.space is not MemorySpace.PRIVATE and item.size
+            )
+            base = text.line(f"getelementptr i8, ptr %scratch, i64 {end}")
+        else:
+            base = text.line(f"getelementptr i8, ptr %scratch, i64 {self._scratch}")
+            self._scratch += _rounded(operation.size)
+        self._values[operation.result] = Lanes(UNIFORM, (base,), ScalarType.PTR)
+
+    def _pointer(self, address: Address) -> tuple[Lanes, int | None]:
+        """The addresses of an access, and their step in bytes if there is one."""
+        base, index = self._value(address.base), self._value(address.index)
+        rows = base.shape.rows or index.shape.rows
+        first, second = base.shape.stride, index.shape.stride
+        stride = None if first is None or second is None else first + second * address.scale
+        parts = [
+            self._located(address, base, index, stride is None, row)
+            for row in range(self._rows if rows else 1)
+        ]
+        return Lanes(Shape(stride, rows), tuple(parts), ScalarType.PTR), stride
+
+    def _located(self, address: Address, base: Lanes, index: Lanes, spread: bool, row: int) -> str:
+        text = self._text
+        lanes = self._lanes if spread else 1
+        place = self._first(base, row)
+        if address.index == ConstantOperand(0, ScalarType.I64):
+            offset = str(address.offset) if lanes == 1 else f"splat (i64 {address.offset})"
+        else:
+            number = self._spread(index, row) if spread else self._first(index, row)
+            kind = vector("i64", lanes)
+            factor = str(address.scale) if lanes == 1 else f"splat (i64 {address.scale})"
+            offset = text.line(f"mul nsw {kind} {number}, {factor}")
+            if address.offset:
+                further = str(address.offset) if lanes == 1 else f"splat (i64 {address.offset})"
+                offset = text.line(f"add nsw {kind} {offset}, {further}")
+        if not spread:
+            return text.line(f"getelementptr i8, ptr {place}, i64 {offset}")
+        if base.shape.stride:
+            place = self._spread(base, row)
+            return text.line(f"getelementptr i8, <{lanes} x ptr> {place}, <{lanes} x i64> {offset}")
+        kind = "ptr" if base.shape.stride == 0 else f"<{lanes} x ptr>"
+        return text.line(f"getelementptr i8, {kind} {place}, <{lanes} x i64> {offset}")
+
+    def _mask_of(self, row: int) -> str:
+        if self._mask is None:
+            return "splat (i1 true)"
+        return self._spread(self._mask, row)
+
+    def _load(self, operation: Load) -> Lanes:
+        type = operation.result.type
+        pointer, stride = self._pointer(operation.address)
+        shape = Shape(0 if stride == 0 else None, pointer.shape.rows)
+        masked = self._mask is not None and self._mask.shape.rows and stride != 0
+        count = self._rows if shape.rows or masked else 1
+        if masked:
+            shape = Shape(None, True)
+        parts = [self._loaded(pointer, stride, type, row) for row in range(count)]
+        return Lanes(shape, tuple(parts), type)
+
+    def _loaded(self, pointer: Lanes, stride: int | None, type: ScalarType, row: int) -> str:
+        text, lanes = self._text, self._lanes
+        element, size = _memory_type(type), type.size
+        if stride == 0:
+            place = self._first(pointer, row)
+            # A row of which no lane takes part may have an address outside of all arrays.
+            if self._mask is not None and pointer.shape.rows:
+                place = self._harmless(place, row)
+            value = text.line(f"load {element}, ptr {place}, align {size}")
+            return self._from_memory(value, type, 1)
+        kind = vector(element, lanes)
+        if stride == size and self._mask is None:
+            value = text.line(f"load {kind}, ptr {self._first(pointer, row)}, align {size}")
+        elif stride == size:
+            value = text.call(
+                f"@llvm.masked.load.{short(element, lanes)}.p0",
+                kind,
+                (f"ptr align {size}", self._first(pointer, row)),
+                (vector("i1", lanes), self._mask_of(row)),
+                (kind, "zeroinitializer"),
+            )
+        else:
+            value = text.call(
+                f"@llvm.masked.gather.{short(element, lanes)}.v{lanes}p0",
+                kind,
+                (f"<{lanes} x ptr> align {size}", self._pointers(pointer, row)),
+                (vector("i1", lanes), self._mask_of(row)),
+                (kind, "zeroinitializer"),
+            )
+        return self._from_memory(value, type, lanes)
+
+    def _harmless(self, place: str, row: int) -> str:
+        """The address, or that of a zero where no lane of the row is in the mask."""
+        text, lanes = self._text, self._lanes
+        if not self._nothing:
+            self._nothing = text.stack("i64", 8)
+            text.entry.append(f"  store i64 0, ptr {self._nothing}")
+        subset = text.call(
+            f"@llvm.vector.reduce.or.v{lanes}i1", "i1", (vector("i1", lanes), self._mask_of(row))
+        )
+        return text.line(f"select i1 {subset}, ptr {place}, ptr {self._nothing}")
+
+    def _pointers(self, pointer: Lanes, row: int) -> str:
+        return self._spread(pointer, row)
+
+    def _from_memory(self, value: str, type: ScalarType, lanes: int) -> str:
+        if type is not ScalarType.BOOL:
+            return value
+        zero = "0" if lanes == 1 else "zeroinitializer"
+        return self._text.line(f"icmp ne {vector('i8', lanes)} {value}, {zero}")
+
+    def _to_memory(self, value: str, type: ScalarType, lanes: int) -> str:
+        if type is not ScalarType.BOOL:
+            return value
+        return self._text.line(f"zext {vector('i1', lanes)} {value} to {vector('i8', lanes)}")
+
+    def _store(self, operation: Store) -> None:
+        type = operation.type
+        value = self._value(operation.value)
+        pointer, stride = self._pointer(operation.address)
+        text, lanes = self._text, self._lanes
+        element, size = _memory_type(type), type.size
+        mask_rows = self._mask is not None and self._mask.shape.rows
+        rows = pointer.shape.rows or value.shape.rows or mask_rows
+        if not self._inside or (stride == 0 and value.shape.stride == 0 and not rows):
+            stored = self._to_memory(self._first(value, 0), type, 1)
+            place = self._first(pointer, 0)
+            text.do(f"store {element} {stored}, ptr {place}, align {size}")
+            return
+        kind = vector(element, lanes)
+        for row in range(self._rows if rows else 1):
+            stored = self._to_memory(self._spread(value, row), type, lanes)
+            if stride == size and self._mask is None:
+                place = self._first(pointer, row)
+                text.do(f"store {kind} {stored}, ptr {place}, align {size}")
+            elif stride == size:
+                text.call(
+                    f"@llvm.masked.store.{short(element, lanes)}.p0",
+                    "void",
+                    (kind, stored),
+                    (f"ptr align {size}", self._first(pointer, row)),
+                    (vector("i1", lanes), self._mask_of(row)),
+                )
+            else:
+                text.call(
+                    f"@llvm.masked.scatter.{short(element, lanes)}.v{lanes}p0",
+                    "void",
+                    (kind, stored),
+                    (f"<{lanes} x ptr> align {size}", self._pointers(pointer, row)),
+                    (vector("i1", lanes), self._mask_of(row)),
+                )
+
+    def _atomic(self, operation: Atomic) -> Lanes:
+        """Lane by lane. Shared memory belongs to one core, so nothing there has to be atomic."""
+        type = operation.result.type
+        pointer, _ = self._pointer(operation.address)
+        value = self._value(operation.operand)
+        compare = None if operation.compare is None else self._value(operation.compare)
+        exclusive = operation.address.base in self._shared
+        parts = []
+        for row in range(self._rows):
+            compares = None if compare is None else self._spread(compare, row)
+            operands = (self._pointers(pointer, row), self._spread(value, row), compares)
+            parts.append(self._atomic_row(operation, operands, self._mask_of(row), exclusive))
+        return Lanes(Shape(None, self._rows > 1), tuple(parts), type)
+
+    def _atomic_row(
+        self,
+        operation: Atomic,
+        operands: tuple[str, str, str | None],
+        mask: str,
+        exclusive: bool,
+    ) -> str:
+        """The lanes of one row, one after the other; gives what each found there."""
+        text, lanes, type = self._text, self._lanes, TYPES[operation.result.type]
+        pointers, values, compares = operands
+        kind = vector(type, lanes)
+        slot = text.stack(kind)
+        text.do(f"store {kind} zeroinitializer, ptr {slot}")
+
+        def exchange(lane: str) -> None:
+            place = text.line(f"extractelement <{lanes} x ptr> {pointers}, i64 {lane}")
+            number = text.line(f"extractelement {kind} {values}, i64 {lane}")
+            expected = None
+            if compares is not None:
+                expected = text.line(f"extractelement {kind} {compares}, i64 {lane}")
+            before = self._exchanged(operation, place, number, expected, exclusive)
+            cell = text.line(f"getelementptr {type}, ptr {slot}, i64 {lane}")
+            text.do(f"store {type} {before}, ptr {cell}")
+
+        self._each_lane(mask, exchange)
+        return text.line(f"load {kind}, ptr {slot}")
+
+    def _each_lane(self, mask: str, first: Callable[[str], None]) -> None:
+        """A loop over the lanes of a mask."""
+        text, lanes = self._text, self._lanes
+        if lanes == 1:
+            mask = "true" if mask.startswith("splat") else mask
+        truth = vector("i1", lanes)
+        with text.loop("0", str(lanes), 1) as lane:
+            active = text.line(f"extractelement {truth} {mask}, i64 {lane}")
+            do, after = text.new_label("lane"), text.new_label("next")
+            text.split(active, do, after)
+            text.begin(do)
+            first(lane)
+            text.jump(after)
+            text.begin(after)
+
+    def _exchanged(
+        self, operation: Atomic, place: str, value: str, compare: str | None, exclusive: bool
+    ) -> str:
+        """Does one atomic operation; gives what was there."""
+        type, text = operation.result.type, self._text
+        kind = TYPES[type]
+        if exclusive or operation.name in ("inc", "dec"):
+            if exclusive:
+                before = text.line(f"load {kind}, ptr {place}")
+                after = self._combined(operation.name, type, before, value, compare)
+                text.do(f"store {kind} {after}, ptr {place}")
+                return before
+            name = {"inc": "uinc_wrap", "dec": "udec_wrap"}[operation.name]
+            return text.line(f"atomicrmw {name} ptr {place}, {kind} {value} monotonic")
+        if compare is not None:
+            pair = text.line(
+                f"cmpxchg ptr {place}, {kind} {compare}, {kind} {value} monotonic monotonic"
+            )
+            return text.line(f"extractvalue {{ {kind}, i1 }} {pair}, 0")
+        # LLVM has the others under names of its own: by sign for whole numbers, by type for floats.
+        name = operation.name
+        if name == "exch":
+            name = "xchg"
+        elif type.is_float:
+            name = f"f{name}"
+        elif name in ("min", "max") and not type.is_signed:
+            name = f"u{name}"
+        return text.line(f"atomicrmw {name} ptr {place}, {kind} {value} monotonic")
+
+    def _combined(
+        self, name: str, type: ScalarType, before: str, value: str, compare: str | None
+    ) -> str:
+        text, kind = self._text, TYPES[type]
+        if name == "exch":
+            return value
+        if name == "cas":
+            same = text.line(f"icmp eq {kind} {before}, {compare}")
+            return text.line(f"select i1 {same}, {kind} {value}, {kind} {before}")
+        if name == "inc":
+            over = text.line(f"icmp uge {kind} {before}, {value}")
+            further = text.line(f"add {kind} {before}, 1")
+            return text.line(f"select i1 {over}, {kind} 0, {kind} {further}")
+        if name == "dec":
+            zero = text.line(f"icmp eq {kind} {before}, 0")
+            over = text.line(f"icmp ugt {kind} {before}, {value}")
+            either = text.line(f"or i1 {zero}, {over}")
+            less = text.line(f"sub {kind} {before}, 1")
+            return text.line(f"select i1 {either}, {kind} {value}, {kind} {less}")
+        result = Value(0, type)
+        operation = Compute(result, name, (Value(0, type), Value(0, type)))
+        return self._arithmetic.compute(operation, [before, value], 1)
+
+    def _any(self, mask: Lanes) -> str:
+        """Whether a lane of any row is in a mask."""
+        text, lanes = self._text, self._lanes
+        collected = ""
+        for row in range(self._rows if mask.shape.rows else 1):
+            if mask.shape.stride == 0 or lanes == 1:
+                subset = self._first(mask, row)
+            else:
+                subset = text.call(
+                    f"@llvm.vector.reduce.or.v{lanes}i1",
+                    "i1",
+                    (vector("i1", lanes), mask.parts[row]),
+                )
+            collected = subset if not collected else text.line(f"or i1 {collected}, {subset}")
+        return collected
+
+    def _all(self, mask: Lanes) -> str:
+        text, lanes = self._text, self._lanes
+        collected = ""
+        for row in range(self._rows if mask.shape.rows else 1):
+            if mask.shape.stride == 0 or lanes == 1:
+                every = self._first(mask, row)
+            else:
+                every = text.call(
+                    f"@llvm.vector.reduce.and.v{lanes}i1",
+                    "i1",
+                    (vector("i1", lanes), mask.parts[row]),
+                )
+            collected = every if not collected else text.line(f"and i1 {collected}, {every}")
+        return collected
+
+    def _both(self, first: Lanes | None, second: Lanes, *, negated: bool = False) -> Lanes:
+        """The lanes of a mask for which a condition holds, or does not hold."""
+        text = self._text
+        rows = second.shape.rows or (first is not None and first.shape.rows)
+        parts = []
+        kind = vector("i1", self._lanes)
+        for row in range(self._rows if rows else 1):
+            part = self._spread(second, row)
+            if negated:
+                ones = "true" if self._lanes == 1 else "splat (i1 true)"
+                part = text.line(f"xor {kind} {part}, {ones}")
+            if first is not None:
+                part = text.line(f"and {kind} {part}, {self._spread(first, row)}")
+            parts.append(part)
+        return Lanes(Shape(None, rows), tuple(parts), ScalarType.BOOL)
+
+
+def _memory_type(type: ScalarType) -> str:
+    return "i8" if type is ScalarType.BOOL else TYPES[type]
+
+
+def _rounded(size: int | None) -> int:
+    return -(-(size or 0) // _ALIGN) * _ALIGN

@@ -1,0 +1,90 @@
+"""Which loops of C++ count: their variable, bounds and step are known when they begin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.operations import ConstantOperand, Operand
+from . import clang, layout, loops, scanning
+from .expressions import Expressions
+from .places import Held
+
+_FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_UPWARDS, _DOWNWARDS = ("<", "<="), (">", ">=")
+
+
+class Counting(Expressions):
+    """Recognizes loops that count."""
+
+    def counting(
+        self, initial: Any, condition: Any, increment: Any, body: Any
+    ) -> tuple[Any, Operand, Operand, int] | None:
+        """The variable, bounds and step of a loop whose count is known when it begins."""
+        if initial is None or condition is None or increment is None:
+            return None
+        if scanning.jumps(body, in_loop=False) & {"break", "return"}:
+            return None
+        declared = clang.children(initial) if initial.kind.name == "DECL_STMT" else []
+        if len(declared) != 1 or not isinstance(self.places.get(declared[0].hash), Held):
+            return None
+        variable = declared[0]
+        type = layout.scalar(variable.type)
+        assigned = scanning.assigned([body, condition])
+        if type is None or not type.is_integer or variable.hash in assigned:
+            return None
+        test = scanning.stripped(condition)
+        step = self._step(increment, variable)
+        if test.kind.name != "BINARY_OPERATOR" or not step:
+            return None
+        operator, (left, right) = clang.binary(test), clang.children(test)
+        if not loops.names(left, variable):
+            left, right, operator = right, left, _FLIPPED.get(operator, "")
+        allowed = _UPWARDS if step > 0 else _DOWNWARDS
+        if (
+            operator not in allowed
+            or not loops.names(left, variable)
+            or not loops.is_fixed(right, assigned)
+        ):
+            return None
+        if variable.hash in {item.referenced.hash for item in loops.references(right)}:
+            return None
+        return self._bounds(variable, left, right, operator, step)
+
+    def _bounds(
+        self, variable: Any, left: Any, right: Any, operator: str, step: int
+    ) -> tuple[Any, Operand, Operand, int] | None:
+        compared, type = layout.scalar(left.type), layout.scalar(variable.type)
+        (low,) = self.read(self.places[variable.hash])
+        if compared is None or not compared.is_integer:
+            return None
+        if compared is not type:
+            # As a larger or unsigned type, it counts the same if it never was below zero.
+            if step < 0 or not isinstance(low, ConstantOperand) or low.value < 0:
+                return None
+            low = self.builder.cast(low, compared)
+        if step < 0 and not compared.is_signed:
+            return None
+        high = self.builder.cast(self.scalar(right), compared)
+        if operator in ("<=", ">="):
+            first = ConstantOperand(1 if step > 0 else -1, compared)
+            high = self.builder.compute("add", compared, high, first)
+        return variable, low, high, step
+
+    def _step(self, increment: Any, variable: Any) -> int:
+        """By how much a loop's third part moves the variable; 0 if that is not known."""
+        node = scanning.stripped(increment)
+        inner = clang.children(node)
+        if not inner or not loops.names(inner[0], variable):
+            return 0
+        if node.kind.name == "UNARY_OPERATOR":
+            return {"++": 1, "--": -1}.get(clang.unary(node).removeprefix("post"), 0)
+        if node.kind.name == "COMPOUND_ASSIGNMENT_OPERATOR":
+            sign = {"+=": 1, "-=": -1}.get(clang.binary(node), 0)
+            return sign * loops.whole(inner[1])
+        if node.kind.name == "BINARY_OPERATOR" and clang.binary(node) == "=":
+            total = scanning.stripped(inner[1])
+            if total.kind.name == "BINARY_OPERATOR" and clang.binary(total) in ("+", "-"):
+                first, second = clang.children(total)
+                if loops.names(first, variable):
+                    return loops.whole(second) * (1 if clang.binary(total) == "+" else -1)
+        return 0

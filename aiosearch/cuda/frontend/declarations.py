@@ -1,0 +1,93 @@
+"""What declarations and calls are: initializers, tables, launches, the names of instances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import UnsupportedConstruct
+from . import clang, layout, scanning
+
+
+def signature(function: Any) -> str:
+    """The name of a function with the arguments of its template: `scale<float, 64>`."""
+    name: str = function.spelling
+    count = function.get_num_template_arguments()
+    if count <= 0:
+        return name
+    listed = []
+    for place in range(count):
+        kind = function.get_template_argument_kind(place).name
+        if kind == "TYPE":
+            listed.append(function.get_template_argument_type(place).spelling)
+        else:
+            listed.append(str(function.get_template_argument_value(place)))
+    return f"{name}<{', '.join(listed)}>"
+
+
+def copies(function: Any) -> bool:
+    """Whether it is an assignment that the compiler wrote, which copies member by member."""
+    if function.spelling != "operator=":
+        return False
+    parameters = clang.parameters(function)
+    return not parameters or not parameters[0].spelling
+
+
+def configuration(call: Any) -> Any | None:
+    """The call that `<<<...>>>` stands for, if this is a launch."""
+    inner = clang.children(call)
+    marker = "__cudaPushCallConfiguration"
+    if len(inner) > 1 and inner[1].kind.name == "CALL_EXPR" and inner[1].spelling == marker:
+        return inner[1]
+    return None
+
+
+def initializer(declaration: Any) -> Any | None:
+    """What a variable begins with. The sizes of an array are children of its declaration, too."""
+    inner = [child for child in clang.children(declaration) if child.kind.is_expression()]
+    if not inner:
+        return None
+    if layout.is_array(declaration.type):
+        last = inner[-1]
+        return last if last.kind.name in ("INIT_LIST_EXPR", "STRING_LITERAL", "CALL_EXPR") else None
+    return inner[-1]
+
+
+def is_default(initial: Any) -> bool:
+    """Whether it is the call of a constructor that leaves the memory as it is."""
+    return (
+        initial.kind.name == "CALL_EXPR"
+        and not list(initial.get_arguments())
+        and (initial.referenced is None or clang.body(initial.referenced) is None)
+    )
+
+
+def table(declaration: Any) -> tuple[int | float, ...] | None:
+    """The numbers that a table begins with."""
+    initial = initializer(declaration)
+    if initial is None or initial.kind.name == "CALL_EXPR":
+        return None
+    collected: list[int | float] = []
+
+    def collect(cursor: Any) -> None:
+        if cursor.kind.name == "INIT_LIST_EXPR":
+            for child in clang.children(cursor):
+                collect(child)
+            return
+        value = clang.evaluated(cursor)
+        if value is None or isinstance(value, bytes):
+            raise UnsupportedConstruct(
+                f"what {declaration.spelling} begins with", clang.location(cursor)
+            )
+        collected.append(value)
+
+    collect(initial)
+    return tuple(collected)
+
+
+def is_symbol(argument: Any) -> bool:
+    node = scanning.stripped(argument)
+    if node.kind.name != "DECL_REF_EXPR" or node.referenced is None:
+        return False
+    return clang.attribute(node.referenced, "CUDACONSTANT_ATTR") or clang.attribute(
+        node.referenced, "CUDADEVICE_ATTR"
+    )
