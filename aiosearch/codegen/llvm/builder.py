@@ -108,25 +108,19 @@ _MOST_VISIBLE_NESTING = 2
 `_opaque_counter`."""
 
 
-class FunctionBuilder:
-    """Builds the body of a function, instruction by instruction.
+class FunctionText:
+    """The lines of one function: fresh names and labels, basic blocks, and what it declares."""
 
-    Without value `numbering`, `pure` prints an instruction as often as it is asked for.
-    """
-
-    def __init__(self, begin: str = "entry", *, numbering: bool = True) -> None:
+    def __init__(self, begin: str = "entry") -> None:
         self.lines: list[str] = [f"{begin}:"]
         self.declared: set[str] = set()
         """Declarations of intrinsics that the text needs."""
         self.first: list[str] = []
         """Instructions before all others."""
+        self.label = begin
+        """The block that lines go to."""
         self._stack_sizes: dict[str, int] = {}
-        self._label = begin
-        self._numbering = numbering
         self._count = 0
-        self._depth = 0
-        """How many loops deep what was written of the open loop is."""
-        self._scopes: list[dict[tuple[str, str, int], LlvmValue]] = [{}]
 
     @property
     def text(self) -> list[str]:
@@ -146,10 +140,38 @@ class FunctionBuilder:
         """Appends an instruction without a result."""
         self.lines.append(f"  {line}")
 
+    def new_name(self) -> str:
+        """A fresh name of a value."""
+        self._count += 1
+        return f"%v{self._count}"
+
+    def new_label(self, kind: str) -> str:
+        """A fresh label."""
+        self._count += 1
+        return f"{kind}{self._count}"
+
+    def begin(self, label: str) -> None:
+        """Starts a basic block."""
+        self.label = label
+        self.lines.append(f"{label}:")
+
+
+class FunctionBuilder(FunctionText):
+    """Builds the body of a function, instruction by instruction.
+
+    Without value `numbering`, `pure` prints an instruction as often as it is asked for.
+    """
+
+    def __init__(self, begin: str = "entry", *, numbering: bool = True) -> None:
+        super().__init__(begin)
+        self._numbering = numbering
+        self._depth = 0
+        """How many loops deep what was written of the open loop is."""
+        self._scopes: list[dict[tuple[str, str, int], LlvmValue]] = [{}]
+
     def new(self, text: str, scalar: str, lanes: int = 1) -> LlvmValue:
         """Appends an instruction whose result depends on where it runs, such as a load."""
-        self._count += 1
-        value = LlvmValue(f"%v{self._count}", scalar, lanes)
+        value = LlvmValue(self.new_name(), scalar, lanes)
         self.emit(f"{value.text} = {text}")
         return value
 
@@ -258,13 +280,13 @@ class FunctionBuilder:
             return list(then(list(values))) if condition else list(values)
         # The phi nodes behind the branch name the blocks that control comes from, which `then` may
         # change by branches of its own.
-        inside, behind, before = self._new_label("then"), self._new_label("after"), self._label
+        inside, behind, before = self.new_label("then"), self.new_label("after"), self.label
         self.emit(f"br i1 {condition.text}, label %{inside}, label %{behind}")
         with self._scope(inside):
             changed = then(list(values))
-            last = self._label
+            last = self.label
             self.emit(f"br label %{behind}")
-        self._begin(behind)
+        self.begin(behind)
         return [
             self.new(
                 f"phi {value.type} [ {new.text}, %{last} ], [ {value.text}, %{before} ]",
@@ -324,14 +346,14 @@ class FunctionBuilder:
         body: Callable[[LlvmInteger, list[LlvmValue]], Sequence[LlvmValue]],
     ) -> list[LlvmValue]:
         """Prints a loop that has at least one iteration."""
-        before, head, behind = self._label, self._new_label("loop"), self._new_label("done")
+        before, head, behind = self.label, self.new_label("loop"), self.new_label("done")
         self.emit(f"br label %{head}")
         with self._scope(head):
             # The phi nodes stand at the head of the loop but name values of its end, so they are
             # inserted there afterwards.
             phis = len(self.lines)
-            turn = self._new_value("i64", 1)
-            carried = [self._new_value(*_kind(value)) for value in values]
+            turn = LlvmValue(self.new_name(), "i64")
+            carried = [LlvmValue(self.new_name(), *_kind(value)) for value in values]
             # The depth is that of loops nested in the open one; it is known only after the body.
             beside, self._depth = self._depth, 0
             changed = body(turn, carried)
@@ -342,7 +364,7 @@ class FunctionBuilder:
             # The counter stays below `end`, so it cannot wrap; the flags let LLVM assume that.
             following = self.new(f"add nuw nsw i64 {phi.text}, {step}", "i64")
             again = self.new(f"icmp slt i64 {following.text}, {_text(end)}", "i1")
-            last = self._label
+            last = self.label
             self.emit(f"br i1 {again.text}, label %{head}, label %{behind}")
         starts = [
             f"  {phi.text} = phi i64 [ {_text(begin)}, %{before} ], [ {following.text}, %{last} ]"
@@ -351,7 +373,7 @@ class FunctionBuilder:
             head_phi = f"{phi_value.text} = phi {phi_value.type}"
             starts.append(f"  {head_phi} [ {old.text}, %{before} ], [ {new.text}, %{last} ]")
         self.lines[phis:phis] = [*starts, *seen]
-        self._begin(behind)
+        self.begin(behind)
         return list(changed)
 
     def _opaque_counter(self, turn: LlvmValue) -> tuple[LlvmValue, list[str]]:
@@ -362,31 +384,16 @@ class FunctionBuilder:
         loops around them (loop strength reduction), in every possible way. For outer loops nothing
         was seen to be gained by that, and it takes LLVM long.
         """
-        phi = self._new_value("i64", 1)
+        phi = LlvmValue(self.new_name(), "i64")
         return phi, [f"  {turn.text} = {opaque_copy(phi, 'r')}"]
-
-    def _new_value(self, scalar: str, lanes: int) -> LlvmValue:
-        """A fresh name of this type."""
-        self._count += 1
-        return LlvmValue(f"%v{self._count}", scalar, lanes)
-
-    def _new_label(self, kind: str) -> str:
-        """A fresh label."""
-        self._count += 1
-        return f"{kind}{self._count}"
 
     @contextmanager
     def _scope(self, label: str) -> Iterator[None]:
         """A block whose values are not visible behind it."""
-        self._begin(label)
+        self.begin(label)
         self._scopes.append({})
         yield
         self._scopes.pop()
-
-    def _begin(self, label: str) -> None:
-        """Starts a basic block."""
-        self._label = label
-        self.lines.append(f"{label}:")
 
 
 def opaque_copy(value: LlvmValue, register_class: str) -> str:

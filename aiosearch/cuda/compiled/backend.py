@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...codegen.ir import Operation as ScalarFunction
-from ...codegen.llvm.builder import literal, suffix, typed
+from ...codegen.llvm.builder import FunctionText, literal, suffix, typed
 from ...codegen.llvm.scalars import ERRORS, library, symbol
 from ...codegen.native.compiler import parse_module, target_machine
 from ...codegen.native.errors import NativeError
@@ -36,6 +36,7 @@ FUNCTIONS = {
 __all__ = [
     "DTYPES",
     "FUNCTIONS",
+    "FunctionText",
     "assembly",
     "function_error",
     "function_symbol",
