@@ -22,9 +22,9 @@ import numpy as np
 from lib.figures import figure, versions
 
 from aiosearch import cuda
-from aiosearch.cuda.checking import check, read
+from aiosearch.cuda.checker import check, read
 from aiosearch.cuda.compiled.lowering import Choices
-from aiosearch.cuda.passes.cutting import Policy
+from aiosearch.cuda.passes.minimum_cut import Policy
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from barrierprograms import program  # shared with the tests

@@ -21,12 +21,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from aiosearch.measure.random_inputs import draw
 from lib.tuned_kernels import KERNELS
 
 from aiosearch.measure import ArrayType
+from aiosearch.measure.random_inputs import draw
 from aiosearch.tuner import Measurement, Tunable, TuningReport
-from aiosearch.tuner.kernels import Call, type_of
+from aiosearch.tuner.kernels import KernelCall, type_of
 from aiosearch.tuner.records import TuningRecord
 from aiosearch.tuner.search.recordings import RecordedSpace
 from aiosearch.tuner.tunables import device_name
@@ -38,7 +38,7 @@ SECONDS = 0.3
 
 def record(name: str, folder: Path) -> None:
     kernel, types = KERNELS[name]
-    call = Call(types())
+    call = KernelCall(types())
     space = kernel.search_space(call)
     points = list(space.points())
     # A stretch in which the machine is loud must not fall on neighbours in the space.
@@ -92,7 +92,9 @@ def _array(argument: Any, at: int) -> Any:
     return draw(ArrayType(type_.dtype, type_.shape), 0, at)
 
 
-def _report(kernel: Tunable[..., Any], call: Call, measurements: list[Measurement]) -> TuningReport:
+def _report(
+    kernel: Tunable[..., Any], call: KernelCall, measurements: list[Measurement]
+) -> TuningReport:
     fastest = min(measurements, key=lambda entry: entry.seconds or math.inf)
     decisions = fastest.trace.decisions
     return TuningReport(

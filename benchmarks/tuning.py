@@ -45,7 +45,7 @@ from aiosearch.tuner import (
 )
 from aiosearch.tuner.final_race import LOOSE
 from aiosearch.tuner.gates import NumbersGate, Rejection
-from aiosearch.tuner.kernels import Call
+from aiosearch.tuner.kernels import KernelCall
 from aiosearch.tuner.pipeline import device_executor
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -230,7 +230,7 @@ async def _passes(mutant: Kernel) -> bool:
     """Whether the gate lets a kernel through."""
     kernel = Tunable(_sums_kernel, _sums_space, _sums, RecordTable())
     spec = jax.ShapeDtypeStruct((64, 128), jnp.float32)
-    call = Call((spec, spec))
+    call = KernelCall((spec, spec))
     exact = lambda inputs: ((inputs[0] * inputs[1]).sum(-1),)  # noqa: E731
     names = {"reference": exact, "precise": exact, "mutant": mutant}
     acts = {name: Act(outputs=outputs) for name, outputs in names.items()}
@@ -285,7 +285,7 @@ def _recorded_ratio(recorded: RecordedSpace, first: Any, second: Any) -> float:
 
 async def _tuned(recorded: RecordedSpace, name: str, noise: float, seed: int) -> TuningReport:
     kernel, types = KERNELS[name]
-    call = Call(types())
+    call = KernelCall(types())
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["XDG_CACHE_HOME"] = scratch
         kernel.table = RecordTable(Path(scratch) / "table.json")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import AiosearchError
-from .ir.operations import NOWHERE, Location
+from .ir.operations import NOWHERE, SourceLocation
 
 
 class CudaError(AiosearchError):
@@ -17,7 +17,7 @@ class SourceError(CudaError):
 class UnsupportedConstruct(CudaError):
     """A construct that is outside of what is translated: names it, its file and its line."""
 
-    def __init__(self, construct: str, location: Location = NOWHERE) -> None:
+    def __init__(self, construct: str, location: SourceLocation = NOWHERE) -> None:
         self.construct = construct
         self.location = location
         super().__init__(construct, location)

@@ -14,7 +14,16 @@ from enum import StrEnum
 from .compiled import backend
 from .errors import UnsupportedConstruct
 from .frontend.sources import CudaSource
-from .ir.operations import NOWHERE, Atomic, Call, Compute, Location, ParallelFunction, Warp, walk
+from .ir.operations import (
+    NOWHERE,
+    Atomic,
+    CallOperation,
+    Compute,
+    ParallelFunction,
+    SourceLocation,
+    Warp,
+    walk,
+)
 from .ir.types import ScalarType
 
 _LIBRARY_ERRORS = {
@@ -39,7 +48,7 @@ class Entry:
     operation: str
     fidelity: Fidelity
     count: int
-    first: Location
+    first: SourceLocation
     note: str = ""
 
     def __str__(self) -> str:
@@ -58,14 +67,14 @@ def report(source: CudaSource, kernel: str) -> tuple[Entry, ...]:
 def of_function(function: ParallelFunction) -> tuple[Entry, ...]:
     """What is known of a translated kernel's operations, by their names."""
     counts: Counter[str] = Counter()
-    first: dict[str, Location] = {}
+    first: dict[str, SourceLocation] = {}
     meanings: dict[str, tuple[Fidelity, str]] = {}
     for operation in walk(function.body):
         name = _name(operation)
         if not name:
             continue
         counts[name] += 1
-        at: Location = getattr(operation, "at", NOWHERE)
+        at: SourceLocation = getattr(operation, "at", NOWHERE)
         if at.line and name not in first:
             first[name] = at
         meanings[name] = _meaning(operation)
@@ -81,7 +90,7 @@ def _name(operation: object) -> str:
             return f"{name}.{result.type}"
         case Atomic(name=name, result=result):
             return f"atomic.{name}.{result.type}"
-        case Warp(name=name) | Call(name=name):
+        case Warp(name=name) | CallOperation(name=name):
             return "" if name == "exit" else name
         case _:
             return ""
@@ -93,9 +102,9 @@ def _meaning(operation: object) -> tuple[Fidelity, str]:
             return _arithmetic(name, result.type)
         case Atomic(name="add" | "sub", result=result) if result.type.is_float:
             return Fidelity.APPROXIMATE, "sums depend on the order of the threads, as on a GPU"
-        case Call(name="clock"):
+        case CallOperation(name="clock"):
             return Fidelity.APPROXIMATE, "counts cycles of the processor's clock"
-        case Call(name="printf"):
+        case CallOperation(name="printf"):
             return Fidelity.EXACT, "in the order in which threads come to it"
         case _:
             return Fidelity.EXACT, ""

@@ -8,28 +8,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .choices import fastest
 from .compiled import threads
 from .compiled.lowering import Choices, Lowered, compiled, lowered
 from .errors import CudaError, LaunchError
 from .frontend.sources import CudaSource
-from .hosts import HostFunction
+from .host_functions import HostFunction
 from .interpreter.findings import KernelFault, KernelFaults
 from .interpreter.memory import AddressSpace
-from .interpreter.running import Run
+from .interpreter.threads import Run
 from .ir.operations import ParallelFunction
 from .ir.types import ScalarType
-from .launching import (
-    Array,
-    Dims,
-    Symbols,
-    array_of,
-    check_shape,
-    dims,
-    flattened,
-    scalar_of,
-    words,
-)
-from .tuning import fastest
+from .launches import Array, Dims, Symbols, array_of, check_shape, dims, flattened, scalar_of, words
 
 
 def load(

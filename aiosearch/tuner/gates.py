@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from ..measure import Cause, Compiled, Executor, Failure, Stage
 from ..measure.random_inputs import draw
-from .kernels import HALF, Call, candidate, is_array
+from .kernels import HALF, KernelCall, candidate, is_array
 from .tunables import AnyTunable, Tolerance
 from .types import Configuration, Pytree
 
@@ -124,7 +124,7 @@ class NumbersGate:
         cls,
         executor: Executor,
         kernel: AnyTunable,
-        call: Call,
+        call: KernelCall,
         reference: Compiled,
         seed: int,
     ) -> NumbersGate | Rejection:
@@ -181,7 +181,7 @@ class NumbersGate:
         return None
 
 
-def input_kinds(call: Call, seed: int) -> dict[str, list[NumpyArray]]:
+def input_kinds(call: KernelCall, seed: int) -> dict[str, list[NumpyArray]]:
     """Inputs to try a kernel on, by kind. Whole numbers that were given stay as they are.
 
     They may be places in other arrays, and any others would mean nothing.
@@ -242,7 +242,7 @@ def _special(array: NumpyArray, random: np.random.Generator) -> NumpyArray:
 
 
 async def _precise(
-    executor: Executor, kernel: AnyTunable, call: Call, reference: Compiled
+    executor: Executor, kernel: AnyTunable, call: KernelCall, reference: Compiled
 ) -> Compiled | None:
     """The reference in float64, where it has none of its own casts."""
     if all(type_.dtype == "float64" for type_ in call.types):
@@ -256,7 +256,7 @@ async def _precise(
     return None if isinstance(compiled, Failure) else compiled
 
 
-def reference_of(kernel: AnyTunable, call: Call) -> tuple[Pytree, Configuration]:
+def reference_of(kernel: AnyTunable, call: KernelCall) -> tuple[Pytree, Configuration]:
     """What winners are held to, and its options: the reference, or the default point."""
     if kernel.reference is not None:
         return kernel.reference, {}
@@ -267,7 +267,7 @@ def reference_of(kernel: AnyTunable, call: Call) -> tuple[Pytree, Configuration]
 async def _bounds(
     executor: Executor,
     kernel: AnyTunable,
-    call: Call,
+    call: KernelCall,
     reference: Compiled,
     precise: Compiled | None,
     inputs: list[NumpyArray],

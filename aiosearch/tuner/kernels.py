@@ -65,7 +65,7 @@ _SHORT = {
 
 
 @dataclass(frozen=True)
-class Call:
+class KernelCall:
     """The arguments of a call: arrays or their types as leaves, and everything else as it is."""
 
     arguments: tuple[Pytree, ...]
@@ -89,12 +89,12 @@ class Call:
         named = [f"{name}={shown(value)}" for name, value in sorted(self.keywords.items())]
         return (*map(shown, self.arguments), *named)
 
-    def typed(self) -> Call:
+    def typed(self) -> KernelCall:
         """The same with types in the place of arrays, as a space is given it."""
         arguments = tuple(_typed(argument) for argument in self.arguments)
-        return Call(arguments, {name: _typed(value) for name, value in self.keywords.items()})
+        return KernelCall(arguments, {name: _typed(value) for name, value in self.keywords.items()})
 
-    def with_leaves(self, leaves: Sequence[Pytree]) -> Call:
+    def with_leaves(self, leaves: Sequence[Pytree]) -> KernelCall:
         """The same with other arrays."""
         import jax
 
@@ -103,7 +103,7 @@ class Call:
         fresh = iter(leaves)
         flat = [next(fresh) if is_array(leaf) else leaf for leaf in flat]
         arguments, keywords = jax.tree.unflatten(structure, flat)
-        return Call(arguments, keywords)
+        return KernelCall(arguments, keywords)
 
 
 def is_array(value: Pytree) -> bool:
@@ -258,7 +258,7 @@ def candidate(*leaves):
 
 def candidate(
     function: Function,
-    call: Call,
+    call: KernelCall,
     configuration: Options,
     *,
     name: str,
@@ -279,7 +279,7 @@ def candidate(
     origin = origin_of(function)
     if origin is not None:
         head = source_head(origin, search_path())
-        text = call_text(Call(call.arguments, keywords))
+        text = call_text(KernelCall(call.arguments, keywords))
         outputs = None if expected is None else [(kind, tuple(shape)) for kind, shape in expected]
         source = head + _BODY.format(call=text, expected=outputs)
     else:
@@ -320,7 +320,7 @@ def _widest(dtype: str) -> str:
     return "float64" if dtype in ("float32", *HALF) else dtype
 
 
-def call_text(call: Call) -> str:
+def call_text(call: KernelCall) -> str:
     """What stands between the brackets of a call, where arrays are `leaves[0]`, `leaves[1]` ..."""
     import jax
 
@@ -374,7 +374,7 @@ def _text(value: Pytree) -> str:
 
 def _portable(
     function: Function,
-    call: Call,
+    call: KernelCall,
     keywords: Options,
     types: Sequence[ArrayType],
 ) -> str:
@@ -383,7 +383,7 @@ def _portable(
     from jax import export
 
     def flat(*leaves: Pytree) -> Pytree:
-        filled = Call(call.arguments, call.keywords).with_leaves(leaves)
+        filled = KernelCall(call.arguments, call.keywords).with_leaves(leaves)
         options = {name: value for name, value in keywords.items() if name not in filled.keywords}
         return function(*filled.arguments, **filled.keywords, **options)
 

@@ -37,7 +37,7 @@ from .errors import RequirementFailed, SpaceError, TunerError
 from .final_race import TIE, Baseline, Contender, Decision, decide, finalists
 from .gates import NumbersGate, Rejection, TuningGate, reference_of, rejection_of
 from .journals import MeasurementJournal, journal_path
-from .kernels import Call, candidate, placeholders
+from .kernels import KernelCall, candidate, placeholders
 from .proofs import verified
 from .records import TuningRecord, locked
 from .reports import TuningReport
@@ -119,7 +119,7 @@ async def tune(
     """
     run = TuningRun(
         kernel,
-        Call(arguments, keywords),
+        KernelCall(arguments, keywords),
         seconds=seconds,
         trials=trials,
         algorithm=algorithm,
@@ -140,7 +140,7 @@ class TuningRun:
     def __init__(
         self,
         kernel: AnyTunable,
-        call: Call,
+        call: KernelCall,
         *,
         seconds: float | None = None,
         trials: int | None = None,
@@ -218,7 +218,7 @@ class TuningSession:
     def __init__(
         self,
         kernel: AnyTunable,
-        call: Call,
+        call: KernelCall,
         executor: Executor,
         budget: TuningBudget,
         *,
@@ -692,7 +692,7 @@ class TuningSession:
 
 
 def _output_types(
-    function: Function, call: Call, options: Options
+    function: Function, call: KernelCall, options: Options
 ) -> list[tuple[str, tuple[int, ...]]] | None:
     """What a call gives; nothing where jax cannot say so without running it."""
     import jax

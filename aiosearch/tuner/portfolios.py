@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from ..measure import Executor
 from .errors import RequirementFailed, SpaceError, TunerError
-from .kernels import Call
+from .kernels import KernelCall
 from .pipeline import TuningBudget, TuningProgress, TuningSession, device_executor
 from .records import TuningRecord
 from .reports import TuningReport
@@ -159,7 +159,7 @@ async def tune_portfolio(
     budget = TuningBudget(20.0 if seconds is None and trials is None else seconds, trials)
     searches = [
         TuningSession(
-            kernel, Call(tuple(arguments)), executor, budget, seed=seed, again=True,
+            kernel, KernelCall(tuple(arguments)), executor, budget, seed=seed, again=True,
             on_progress=on_progress,
         )
         for arguments in calls

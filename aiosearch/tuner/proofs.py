@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from .kernels import (
     ArgumentType,
-    Call,
+    KernelCall,
     call_text,
     origin_of,
     placeholders,
@@ -47,7 +47,7 @@ class Verification(Struct, frozen=True):
 async def verified(
     reference: Function,
     function: Function,
-    call: Call,
+    call: KernelCall,
     configuration: Options,
     seconds: float = SECONDS,
 ) -> Verification | None:
@@ -82,11 +82,11 @@ async def verified(
         return None
 
 
-def _text(function: Function, call: Call, configuration: Options) -> str | None:
+def _text(function: Function, call: KernelCall, configuration: Options) -> str | None:
     origin = origin_of(function)
     if origin is None:
         return None
-    arguments = call_text(Call(call.arguments, {**call.keywords, **configuration}))
+    arguments = call_text(KernelCall(call.arguments, {**call.keywords, **configuration}))
     head = source_head(origin, search_path())
     return f"{head}\ndef function(*leaves):\n    return _function({arguments})\n"
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from ..measure import Executor
 from .errors import TunerError
-from .kernels import Call
+from .kernels import KernelCall
 from .pipeline import TuningBudget, TuningProgress, TuningSession, device_executor
 from .reports import TuningReport
 from .tunables import AnyTunable
@@ -110,7 +110,7 @@ async def tune_tasks(
         searches, histories, keys = [], [], []
         for key, task in distinct.items():
             search = TuningSession(
-                task.kernel, Call(task.arguments), executor, TuningBudget(), seed=seed,
+                task.kernel, KernelCall(task.arguments), executor, TuningBudget(), seed=seed,
                 again=again, on_progress=on_progress,
             )  # fmt: skip
             record = await stack.enter_async_context(search.opened())
@@ -132,4 +132,4 @@ async def tune_tasks(
 
 
 def _key(task: TuningTask) -> tuple[str, tuple[str, ...]]:
-    return (task.kernel.name, Call(task.arguments).text)
+    return (task.kernel.name, KernelCall(task.arguments).text)

@@ -18,7 +18,7 @@ from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
 from ..arguments import nearest
 from .errors import RequirementFailed, SpaceError, TableError, TunerError
-from .kernels import Call, kernel_name, source_digest
+from .kernels import KernelCall, kernel_name, source_digest
 from .records import RecordTable, TuningRecord
 from .space.hardware import Hardware, this_hardware
 from .space.spaces import Sampler, SearchSpace
@@ -137,7 +137,7 @@ class Tunable(Generic[P, R]):
 
         Nothing is timed for it, and after the first such call nothing is computed.
         """
-        call = Call(args, kwargs)
+        call = KernelCall(args, kwargs)
         key = (call.text, _device())
         # One look at the file's status for each call, which traces once and then runs compiled.
         records = self.table.records
@@ -149,7 +149,7 @@ class Tunable(Generic[P, R]):
                 self._found[key] = self._looked_up(call, key[1])
             return self._found[key]
 
-    def search_space(self, call: Call) -> SearchSpace:
+    def search_space(self, call: KernelCall) -> SearchSpace:
         """The space of a kind of call, whose default point has the function's own defaults."""
         typed = call.typed()
         accepted = inspect.signature(self.program).parameters
@@ -157,7 +157,7 @@ class Tunable(Generic[P, R]):
         program = functools.partial(_with_keywords, self.program, named)
         return SearchSpace(program, typed.arguments, self.hardware, self._defaults(call))
 
-    def seeds(self, call: Call, configurations: Sequence[Options] = ()) -> list[Trace]:
+    def seeds(self, call: KernelCall, configurations: Sequence[Options] = ()) -> list[Trace]:
         """Points to begin with: configurations from elsewhere, and those of similar calls.
 
         What does not fit this call becomes the nearest that does.
@@ -192,7 +192,7 @@ class Tunable(Generic[P, R]):
             )
         return configuration
 
-    def default(self, call: Call) -> Trace:
+    def default(self, call: KernelCall) -> Trace:
         """The point that a call without a record runs."""
         return self.search_space(call).default(Random(0))
 
@@ -201,7 +201,7 @@ class Tunable(Generic[P, R]):
         if name not in self._roles:
             accepted = inspect.signature(self.program).parameters
             plain = {key: value for key, value in kwargs.items() if key in accepted}
-            space = self.search_space(Call(args, plain))
+            space = self.search_space(KernelCall(args, plain))
             # A site of another branch than the default's shows in some sample.
             try:
                 traces = [space.sample(Random(seed)) for seed in range(16)]
@@ -210,7 +210,7 @@ class Tunable(Generic[P, R]):
             self._roles[name] = any(name in trace.decisions for trace in traces)
         return self._roles[name]
 
-    def _defaults(self, call: Call) -> Configuration:
+    def _defaults(self, call: KernelCall) -> Configuration:
         try:
             parameters = inspect.signature(self.original).parameters.values()
         except ValueError:
@@ -221,7 +221,7 @@ class Tunable(Generic[P, R]):
             if parameter.default is not parameter.empty and parameter.name not in call.keywords
         }
 
-    def _looked_up(self, call: Call, device: str) -> TuningRecord | Options:
+    def _looked_up(self, call: KernelCall, device: str) -> TuningRecord | Options:
         exact = self.table.find(self.name, device, call.text)
         if exact is not None:
             return exact
@@ -275,7 +275,7 @@ class UntunedWarning(UserWarning):
     """A kernel runs without a record of its own."""
 
 
-def frozen_record(kernel: AnyTunable, call: Call) -> TuningRecord:
+def frozen_record(kernel: AnyTunable, call: KernelCall) -> TuningRecord:
     """The record of a call; raises TableError where there is none, and times nothing."""
     record = kernel.table.find(kernel.name, _device(), call.text)
     if record is None:

@@ -11,7 +11,7 @@ from testkit.hosts.console import Cli
 from aiosearch import Obligation
 from aiosearch.checks import Verifier, default_cache_path
 from aiosearch.cli.runs.doctor import probes
-from aiosearch.cli.runs.doctor.probes import Finding, FindingState
+from aiosearch.cli.runs.doctor.probes import DoctorFinding, FindingState
 
 
 def fill(path: Path) -> None:
@@ -92,8 +92,8 @@ def test_doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_doctor_of_a_broken_machine(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Doctor fails when no worker can start, and says so beside what still works."""
 
-    async def jax() -> Finding:
-        return Finding("jax devices", "none")
+    async def jax() -> DoctorFinding:
+        return DoctorFinding("jax devices", "none")
 
     Path("no-python").write_text("#!/bin/false\n")
     Path("no-python").chmod(0o755)

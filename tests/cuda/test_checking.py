@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from aiosearch.cli import main
-from aiosearch.cuda.checking import check, read
+from aiosearch.cuda.checker import check, read
 from aiosearch.cuda.errors import LaunchError
-from aiosearch.cuda.interpreter.findings import Kind
+from aiosearch.cuda.interpreter.findings import FindingKind
 from aiosearch.cuda.modules import load
 
 HEAD = """__global__ void k(float *a, float *b, int n) {
@@ -20,51 +20,55 @@ HEAD = """__global__ void k(float *a, float *b, int n) {
 LAUNCH = "k[2, 64](f32[128], zeros(f32[128]), 64)"
 
 FAULTS = {
-    "a read of what a neighbour writes": ("s[t] = a[t];\nb[t] = s[63 - t];", Kind.RACE, 5),
+    "a read of what a neighbour writes": ("s[t] = a[t];\nb[t] = s[63 - t];", FindingKind.RACE, 5),
     "a write of what a neighbour reads": (
         "s[t] = a[t]; __syncthreads();\nfloat x = s[63 - t];\ns[t] = x;",
-        Kind.RACE,
+        FindingKind.RACE,
         6,
     ),
-    "two writes to one place": ("s[t / 2] = a[t];", Kind.RACE, 4),
-    "a write and an atomic": ("s[t] = 0;\natomicAdd(&s[0], 1.0f);", Kind.RACE, 5),
-    "two blocks in one place": ("b[t] = a[t];", Kind.RACE, 4),
+    "two writes to one place": ("s[t / 2] = a[t];", FindingKind.RACE, 4),
+    "a write and an atomic": ("s[t] = 0;\natomicAdd(&s[0], 1.0f);", FindingKind.RACE, 5),
+    "two blocks in one place": ("b[t] = a[t];", FindingKind.RACE, 4),
     "a loop without its second barrier": (
         "s[t] = a[t];\nfor (int i = 0; i < 3; i++) {\n__syncthreads();\ns[t] += s[63 - t];\n}",
-        Kind.RACE,
+        FindingKind.RACE,
         7,
     ),
     "a barrier that half of the threads reach": (
         "if (t < 32)\n__syncthreads();",
-        Kind.DIVERGENT_BARRIER,
+        FindingKind.DIVERGENT_BARRIER,
         5,
     ),
     "a loop of different counts around a barrier": (
         "for (int i = 0; i < t; i++)\n__syncthreads();",
-        Kind.DIVERGENT_BARRIER,
+        FindingKind.DIVERGENT_BARRIER,
         5,
     ),
-    "a write behind the end": ("b[blockIdx.x * 64 + t + 1] = a[t];", Kind.OUT_OF_BOUNDS, 4),
-    "a read before the beginning": ("s[t] = a[t - 1];", Kind.OUT_OF_BOUNDS, 4),
-    "shared memory behind its end": ("s[t + 1] = 1;", Kind.OUT_OF_BOUNDS, 4),
-    "shared memory that nobody wrote": ("if (t) s[t] = 1;\nfloat x = s[t];", Kind.UNINITIALIZED, 5),
+    "a write behind the end": ("b[blockIdx.x * 64 + t + 1] = a[t];", FindingKind.OUT_OF_BOUNDS, 4),
+    "a read before the beginning": ("s[t] = a[t - 1];", FindingKind.OUT_OF_BOUNDS, 4),
+    "shared memory behind its end": ("s[t + 1] = 1;", FindingKind.OUT_OF_BOUNDS, 4),
+    "shared memory that nobody wrote": (
+        "if (t) s[t] = 1;\nfloat x = s[t];",
+        FindingKind.UNINITIALIZED,
+        5,
+    ),
     "own memory that nobody wrote": (
         "float m[4];\nm[0] = 1;\ns[t] = m[t & 3];",
-        Kind.UNINITIALIZED,
+        FindingKind.UNINITIALIZED,
         6,
     ),
-    "a number between two places": ("s[t] = *(int *)((char *)a + 2);", Kind.MISALIGNED, 4),
+    "a number between two places": ("s[t] = *(int *)((char *)a + 2);", FindingKind.MISALIGNED, 4),
     "a shuffle from a thread that is absent": (
         "if (t < 16)\ns[t] = __shfl_down_sync(0xffff, 1.0f, 8);",
-        Kind.WARP,
+        FindingKind.WARP,
         5,
     ),
-    "an assertion": ("assert(n < 3);", Kind.ASSERTION, 4),
+    "an assertion": ("assert(n < 3);", FindingKind.ASSERTION, 4),
 }
 
 
 @pytest.mark.parametrize(("body", "kind", "line"), FAULTS.values(), ids=FAULTS.keys())
-def test_a_fault_is_found_at_its_line(body: str, kind: Kind, line: int) -> None:
+def test_a_fault_is_found_at_its_line(body: str, kind: FindingKind, line: int) -> None:
     findings = check(load(f"{HEAD}{body}\n}}\n"), read(LAUNCH))
     assert (kind, line) in {(item.kind, item.at.line) for item in findings}
 
@@ -127,7 +131,7 @@ def test_a_read_beside_an_array_that_a_gpu_forgives_is_reported_and_changes_noth
     array, out = around[4:36], np.zeros(32, np.float32)
     launch = load(f"{text}\n").left[1, 32]
     (finding,) = launch.check(array, out)
-    assert (finding.kind, finding.at.line) == (Kind.OUT_OF_BOUNDS, 4)
+    assert (finding.kind, finding.at.line) == (FindingKind.OUT_OF_BOUNDS, 4)
     checked = out.copy()
     launch(array, out)
     assert out.tolist() == checked.tolist() == [0, *range(4, 35)]

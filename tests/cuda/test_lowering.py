@@ -10,8 +10,8 @@ from barrierprograms import program
 
 from aiosearch import cuda
 from aiosearch.cuda.compiled.lowering import Choices
-from aiosearch.cuda.ir.parsing import parsed
-from aiosearch.cuda.passes.cutting import Policy
+from aiosearch.cuda.ir.parser import parsed
+from aiosearch.cuda.passes.minimum_cut import Policy
 
 EXACT = Choices(contract=False)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from aiosearch.cuda import LaunchError, UnsupportedConstruct
-from aiosearch.cuda.interpreter.findings import Kind
+from aiosearch.cuda.interpreter.findings import FindingKind
 from aiosearch.cuda.numba import cuda, patched
 
 SCALE = 3
@@ -118,7 +118,7 @@ def racy(a: Any) -> None:
 
 def test_a_race_is_found_at_its_line_of_python() -> None:
     (finding,) = racy[1, 32].check(np.zeros(4))
-    assert finding.kind == Kind.RACE
+    assert finding.kind == FindingKind.RACE
     assert finding.at.file == __file__
     assert finding.at.line == racy.function.__code__.co_firstlineno + 2
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from aiosearch.cuda.compiled.lowering import Choices
-from aiosearch.cuda.ir.operations import Value
-from aiosearch.cuda.ir.parsing import parsed
+from aiosearch.cuda.ir.operations import IrValue
+from aiosearch.cuda.ir.parser import parsed
 from aiosearch.cuda.ir.text import printed
 from aiosearch.cuda.ir.types import ScalarType
-from aiosearch.cuda.ir.verifying import verify
+from aiosearch.cuda.ir.verifier import verify
 from aiosearch.cuda.modules import load
 from aiosearch.cuda.passes.barriers import barriers, without_needless
-from aiosearch.cuda.passes.cutting import Policy, minimum_cut
-from aiosearch.cuda.passes.simplifying import specialized
+from aiosearch.cuda.passes.minimum_cut import Policy, minimum_cut
+from aiosearch.cuda.passes.simplification import specialized
 
 HEAD = "__global__ void k(int *a) {\n  __shared__ int s[64];\n  int t = threadIdx.x;\n"
 
@@ -54,13 +54,13 @@ def test_a_barrier_goes_only_where_it_orders_nothing(body: str, count: int) -> N
 
 
 def test_a_minimum_cut_stores_the_value_that_the_others_come_from() -> None:
-    loaded, first, second = (Value(number, ScalarType.F32) for number in range(3))
-    graph: dict[Value, list[Value]] = {loaded: [], first: [loaded], second: [loaded]}
+    loaded, first, second = (IrValue(number, ScalarType.F32) for number in range(3))
+    graph: dict[IrValue, list[IrValue]] = {loaded: [], first: [loaded], second: [loaded]}
     assert minimum_cut(graph, {loaded}, {first, second}) == {loaded}
 
 
 def test_a_minimum_cut_counts_bytes() -> None:
-    wide, narrow = Value(0, ScalarType.F64), Value(1, ScalarType.F32)
+    wide, narrow = IrValue(0, ScalarType.F64), IrValue(1, ScalarType.F32)
     assert minimum_cut({wide: [], narrow: [wide]}, {wide}, {narrow}) == {narrow}
 
 

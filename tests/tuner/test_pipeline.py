@@ -26,7 +26,7 @@ from aiosearch.tuner import (
     tunable,
     tune,
 )
-from aiosearch.tuner.kernels import Call
+from aiosearch.tuner.kernels import KernelCall
 from aiosearch.tuner.space.traces import point_key
 
 X = jax.ShapeDtypeStruct((8, 16), jnp.float32)
@@ -242,7 +242,7 @@ async def test_a_cancelled_search_keeps_the_fastest_verified_point(
 
 async def test_a_search_that_is_stopped_races_what_it_has(kernel: Tunable[..., Any]) -> None:
     async with MockExecutor(all_right(), noise=0.001) as executor:
-        tuning = TuningSession(kernel, Call((X,)), executor, TuningBudget(trials=100))
+        tuning = TuningSession(kernel, KernelCall((X,)), executor, TuningBudget(trials=100))
         tuning.stop()
         report = await tuning.run()
     assert report.record.confirmed

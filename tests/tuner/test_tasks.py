@@ -11,7 +11,7 @@ import pytest
 
 from aiosearch.measure import Act, MockExecutor
 from aiosearch.tuner import RecordTable, Sampler, Tunable, TuningTask, tune_tasks
-from aiosearch.tuner.kernels import Call
+from aiosearch.tuner.kernels import KernelCall
 from aiosearch.tuner.tasks import TaskHistory, next_task
 
 
@@ -67,6 +67,6 @@ async def test_equal_tasks_are_tuned_once(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def _names(kernel: Tunable[..., Any]) -> list[str]:
-    call = Call((jax.ShapeDtypeStruct((8, 4), jnp.float32),))
+    call = KernelCall((jax.ShapeDtypeStruct((8, 4), jnp.float32),))
     points = [trace.key for trace in kernel.search_space(call).points()]
     return [*points, "reference", "precise"]

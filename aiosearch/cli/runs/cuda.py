@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...cuda.checking import Spec, check, from_file, launch, read
+from ...cuda.checker import Spec, check, from_file, launch, read
 from ...cuda.compiled import backend
 from ...cuda.compiled.lowering import Lowered
 from ...cuda.errors import CudaError

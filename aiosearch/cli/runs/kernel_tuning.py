@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from ...arguments import nearest
-from ...tuner.kernels import Call
+from ...tuner.kernels import KernelCall
 from ...tuner.pictures import picture
 from ...tuner.pipeline import TuningProgress, TuningRun
 from ...tuner.records import RecordTable
@@ -81,7 +81,7 @@ def run(arguments: TuneArguments) -> int:
 class TuneCommand:
     """Tunes on the running loop; made and used once."""
 
-    def __init__(self, kernel: AnyTunable, call: Call, arguments: TuneArguments) -> None:
+    def __init__(self, kernel: AnyTunable, call: KernelCall, arguments: TuneArguments) -> None:
         self._kernel = kernel
         self._call = call
         self._arguments = arguments
@@ -145,7 +145,7 @@ def _tunables(module: ModuleType) -> str:
     return f"it has the kernels {', '.join(names)}" if names else "it has no tunable kernel"
 
 
-def _call(target: str, kernel: AnyTunable, texts: list[str]) -> Call:
+def _call(target: str, kernel: AnyTunable, texts: list[str]) -> KernelCall:
     """The call that `--arg` describes; complains of what is missing before jax does."""
     placed, named = [], {}
     for text in texts:
@@ -160,7 +160,7 @@ def _call(target: str, kernel: AnyTunable, texts: list[str]) -> Call:
         raise UsageError(
             f"{target}: {error}; give each, as --arg f32[16,4096] or --arg name=3"
         ) from None
-    return Call(tuple(placed), named)
+    return KernelCall(tuple(placed), named)
 
 
 def _argument(text: str) -> Pytree:

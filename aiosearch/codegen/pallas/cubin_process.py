@@ -25,7 +25,7 @@ _LAUNCH = re.compile(
 _THUNK = re.compile(r"^\d+: (k\w+)", re.MULTILINE)
 
 
-class Launch(NamedTuple):
+class CubinLaunch(NamedTuple):
     """How a kernel is launched."""
 
     name: str
@@ -34,11 +34,11 @@ class Launch(NamedTuple):
     shared_bytes: int
 
 
-def launches(folder: Path) -> Iterator[Launch]:
+def launches(folder: Path) -> Iterator[CubinLaunch]:
     """The launches of all kernels in the order of XLA's thunks, as it dumps them to `folder`."""
     for path in folder.glob("*thunk_sequence.txt"):
         for name, x, y, z, threads, shared in _LAUNCH.findall(path.read_text()):
-            yield Launch(name, int(x) * int(y) * int(z), int(threads), int(shared))
+            yield CubinLaunch(name, int(x) * int(y) * int(z), int(threads), int(shared))
 
 
 def is_graph(folder: Path) -> bool | None:

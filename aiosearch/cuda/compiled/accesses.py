@@ -11,18 +11,18 @@ from ..ir.operations import (
     Atomic,
     Compute,
     ConstantOperand,
+    IrValue,
     Load,
     MemorySpace,
     Operand,
     ParallelFunction,
     Store,
-    Value,
     walk,
 )
 from ..ir.types import ScalarType
 from .arithmetic import VectorArithmetic
+from .llvm_text import TYPES, KernelText, ascending, literal, short, vector
 from .shapes import UNIFORM, Grouping, Shape, Shapes
-from .writing import TYPES, KernelText, ascending, literal, short, vector
 
 _ALIGN = 64
 
@@ -46,14 +46,14 @@ class Accesses:
         self._arithmetic = VectorArithmetic(self._text, contract)
         self._shapes = Shapes(grouping)
         self._shapes.block(function.body)
-        self._values: dict[Value, Lanes] = {}
+        self._values: dict[IrValue, Lanes] = {}
         self._mask: Lanes | None = None
         """The lanes that take part; all of them without one."""
         self._lanes = grouping.lanes
         self._rows = grouping.rows
         self._inside = False
         """Whether this is a loop over threads."""
-        self._shared: set[Value] = set()
+        self._shared: set[IrValue] = set()
         self._scratch = 0
         self._nothing = ""
 
@@ -365,8 +365,8 @@ class Accesses:
             either = text.line(f"or i1 {zero}, {over}")
             less = text.line(f"sub {kind} {before}, 1")
             return text.line(f"select i1 {either}, {kind} {value}, {kind} {less}")
-        result = Value(0, type)
-        operation = Compute(result, name, (Value(0, type), Value(0, type)))
+        result = IrValue(0, type)
+        operation = Compute(result, name, (IrValue(0, type), IrValue(0, type)))
         return self._arithmetic.compute(operation, [before, value], 1)
 
     def _any(self, mask: Lanes) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ..ir.operations import Compute
 from ..ir.types import ScalarType
 from . import backend
-from .writing import TYPES, KernelText, short, vector
+from .llvm_text import TYPES, KernelText, short, vector
 
 _COMPARISONS = {
     "eq": ("oeq", "eq", "eq"),

@@ -9,23 +9,23 @@ from typing import Any
 from ..ir.operations import (
     Barrier,
     For,
+    IrValue,
     Load,
-    Location,
     ParallelFunction,
+    SourceLocation,
     Store,
     Threads,
-    Value,
     Warp,
     While,
     walk,
 )
 from ..passes.barriers import without_needless
-from ..passes.coalescing import coalesced
-from ..passes.cutting import Policy
+from ..passes.coalesced_access import coalesced
 from ..passes.fission import split
-from ..passes.simplifying import simplified, specialized
+from ..passes.minimum_cut import Policy
+from ..passes.simplification import simplified, specialized
 from . import backend
-from .emitting import Emitted, emitted
+from .emitter import Emitted, emitted
 from .shapes import Grouping
 
 _WARP = 32
@@ -55,10 +55,10 @@ class Lowered:
     before: ParallelFunction
     after: ParallelFunction
     """Without barriers: what a block does."""
-    removed: tuple[Location, ...]
+    removed: tuple[SourceLocation, ...]
     """Where barriers stood that order nothing."""
-    stored: tuple[Value, ...]
-    recomputed: tuple[Value, ...]
+    stored: tuple[IrValue, ...]
+    recomputed: tuple[IrValue, ...]
     grouping: Grouping
     emitted: Emitted
 
@@ -83,7 +83,7 @@ class Lowered:
         return lines
 
 
-def _named(value: Value) -> str:
+def _named(value: IrValue) -> str:
     return f"%{value.number}{'.' + value.hint if value.hint else ''}"
 
 
@@ -93,14 +93,14 @@ class Code:
 
     address: int
     scratch: int
-    assertions: tuple[Location, ...]
+    assertions: tuple[SourceLocation, ...]
     memory: Any
 
 
 def lowered(function: ParallelFunction, block: tuple[int, int, int], choices: Choices) -> Lowered:
     """Takes a kernel through the passes, for blocks of one shape."""
     before = specialized(function, block)
-    current, removed = before, tuple[Location, ...]()
+    current, removed = before, tuple[SourceLocation, ...]()
     if choices.eliminates:
         current, removed = without_needless(current, block)
     cut = split(current, block, choices.policy)

@@ -22,18 +22,18 @@ from dataclasses import dataclass
 from ..ir.operations import (
     Alloc,
     Atomic,
-    Call,
+    CallOperation,
     Compute,
     ConstantOperand,
     For,
     If,
+    IrValue,
     Load,
     MemorySpace,
     Operand,
     Operation,
     Region,
     Threads,
-    Value,
     Warp,
     While,
 )
@@ -76,8 +76,8 @@ class Shapes:
 
     def __init__(self, grouping: Grouping) -> None:
         self._grouping = grouping
-        self.of: dict[Value, Shape] = {}
-        self._ranges: dict[Value, tuple[int, int]] = {}
+        self.of: dict[IrValue, Shape] = {}
+        self._ranges: dict[IrValue, tuple[int, int]] = {}
         self._by_row = grouping.rows > 1
 
     def __getitem__(self, operand: Operand) -> Shape:
@@ -106,7 +106,7 @@ class Shapes:
                 self.of[result] = UNIFORM
             case Warp(result=result, name=name):
                 self.of[result] = Shape(None) if name.startswith("shfl") else UNIFORM
-            case Call(result=result) if result is not None:
+            case CallOperation(result=result) if result is not None:
                 self.of[result] = UNIFORM
             case If():
                 self._branch(operation, divergent)
@@ -272,7 +272,7 @@ class Shapes:
         if collected is not None and _fits(collected, result.type):
             self._ranges[result] = collected
 
-    def _merge_ranges(self, result: Value, left: Operand, right: Operand) -> None:
+    def _merge_ranges(self, result: IrValue, left: Operand, right: Operand) -> None:
         first, second = self.range(left), self.range(right)
         if first is not None and second is not None:
             self._ranges[result] = (min(first[0], second[0]), max(first[1], second[1]))
@@ -312,7 +312,7 @@ def _fits(existing: tuple[int, int], type: ScalarType) -> bool:
     return low <= existing[0] and existing[1] <= high
 
 
-def shapes_of(body: Region, grouping: Grouping, outside: Mapping[Value, Shape]) -> Shapes:
+def shapes_of(body: Region, grouping: Grouping, outside: Mapping[IrValue, Shape]) -> Shapes:
     """The shapes in a loop over threads; what the block computes outside of it is uniform."""
     shapes = Shapes(grouping)
     shapes.of.update(outside)

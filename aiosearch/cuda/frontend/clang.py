@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SourceError
-from ..ir.operations import Location
+from ..ir.operations import SourceLocation
 
 _STANDARD = (
     "cuda.h cuda_runtime.h cuda_runtime_api.h cuda_fp16.h cuda_bf16.h device_launch_parameters.h"
@@ -124,10 +124,10 @@ def refuse(wrong: Sequence[Any]) -> None:
         raise SourceError("; ".join(lines))
 
 
-def location(cursor: Any) -> Location:
+def location(cursor: Any) -> SourceLocation:
     """Where a cursor stands in the text."""
     place = cursor.location
-    return Location(place.file.name if place.file else "", place.line)
+    return SourceLocation(place.file.name if place.file else "", place.line)
 
 
 def _place(place: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.operations import ConstantOperand, Operand
-from . import clang, layout, loops, scanning
+from . import clang, layout, loops, scanner
 from .expressions import Expressions
 from .places import Held
 
@@ -22,17 +22,17 @@ class Counting(Expressions):
         """The variable, bounds and step of a loop whose count is known when it begins."""
         if initial is None or condition is None or increment is None:
             return None
-        if scanning.jumps(body, in_loop=False) & {"break", "return"}:
+        if scanner.jumps(body, in_loop=False) & {"break", "return"}:
             return None
         declared = clang.children(initial) if initial.kind.name == "DECL_STMT" else []
         if len(declared) != 1 or not isinstance(self.places.get(declared[0].hash), Held):
             return None
         variable = declared[0]
         type = layout.scalar(variable.type)
-        assigned = scanning.assigned([body, condition])
+        assigned = scanner.assigned([body, condition])
         if type is None or not type.is_integer or variable.hash in assigned:
             return None
-        test = scanning.stripped(condition)
+        test = scanner.stripped(condition)
         step = self._step(increment, variable)
         if test.kind.name != "BINARY_OPERATOR" or not step:
             return None
@@ -72,7 +72,7 @@ class Counting(Expressions):
 
     def _step(self, increment: Any, variable: Any) -> int:
         """By how much a loop's third part moves the variable; 0 if that is not known."""
-        node = scanning.stripped(increment)
+        node = scanner.stripped(increment)
         inner = clang.children(node)
         if not inner or not loops.names(inner[0], variable):
             return 0
@@ -82,7 +82,7 @@ class Counting(Expressions):
             sign = {"+=": 1, "-=": -1}.get(clang.binary(node), 0)
             return sign * loops.whole(inner[1])
         if node.kind.name == "BINARY_OPERATOR" and clang.binary(node) == "=":
-            total = scanning.stripped(inner[1])
+            total = scanner.stripped(inner[1])
             if total.kind.name == "BINARY_OPERATOR" and clang.binary(total) in ("+", "-"):
                 first, second = clang.children(total)
                 if loops.names(first, variable):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import UnsupportedConstruct
-from . import clang, layout, scanning
+from . import clang, layout, scanner
 
 
 def signature(function: Any) -> str:
@@ -85,7 +85,7 @@ def table(declaration: Any) -> tuple[int | float, ...] | None:
 
 
 def is_symbol(argument: Any) -> bool:
-    node = scanning.stripped(argument)
+    node = scanner.stripped(argument)
     if node.kind.name != "DECL_REF_EXPR" or node.referenced is None:
         return False
     return clang.attribute(node.referenced, "CUDACONSTANT_ATTR") or clang.attribute(

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import UnsupportedConstruct
-from ..ir.building import RegionBuilder, block, moved
+from ..ir.builder import RegionBuilder, block, moved
 from ..ir.operations import Address, Compute, ConstantOperand, If, Load, Operand, Operation, Store
 from ..ir.types import ScalarType
-from . import clang, layout, scanning
+from . import clang, layout, scanner
 from .places import Held, Leaves, Place, Stored
 
 _ARITHMETIC = {
@@ -196,7 +196,7 @@ class Expressions:
     def member(self, cursor: Any) -> Leaves:
         inner = clang.children(cursor)
         if inner:
-            base = scanning.stripped(inner[0])
+            base = scanner.stripped(inner[0])
             if base.kind.name == "DECL_REF_EXPR" and base.spelling in _INDICES:
                 return (self.builder.index(f"{_INDICES[base.spelling]}.{cursor.spelling}"),)
             if not _is_lvalue(base) and layout.kind(inner[0].type) == "RECORD":
@@ -533,7 +533,7 @@ class Expressions:
         base, index = clang.children(cursor)
         if layout.scalar(base.type) is not ScalarType.PTR and not layout.is_array(base.type):
             base, index = index, base
-        array = scanning.stripped(base)
+        array = scanner.stripped(base)
         type = cursor.type
         if layout.is_array(array.type) and _is_lvalue(array):
             place = self.place(array)
@@ -553,7 +553,7 @@ class Expressions:
             return self.place(inner)
         if operator != "*":
             return self.held(cursor.type, self.value(cursor))
-        target = scanning.stripped(inner)
+        target = scanner.stripped(inner)
         if target.kind.name == "CXX_THIS_EXPR" and self.this is not None:
             return self.this
         if layout.is_array(target.type) and _is_lvalue(target):
@@ -562,7 +562,7 @@ class Expressions:
 
     def address(self, cursor: Any) -> Address:
         """Of what a pointer expression points to; `&a[i]` keeps its index apart."""
-        inner = scanning.stripped(cursor)
+        inner = scanner.stripped(cursor)
         if inner.kind.name == "UNARY_OPERATOR" and clang.unary(inner) == "&":
             place = self.place(clang.children(inner)[0])
             if isinstance(place, Stored):

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UnsupportedConstruct
-from ..ir.operations import Atomic, Barrier, Call, ConstantOperand, Load, Operand, Warp
+from ..ir.operations import Atomic, Barrier, CallOperation, ConstantOperand, Load, Operand, Warp
 from ..ir.types import ScalarType
-from . import clang, layout, scanning
+from . import clang, layout, scanner
 from .places import Leaves
 
 if TYPE_CHECKING:
-    from .translating import Translator
+    from .translator import Translator
 
 _UNARY = [
     "sqrt",
@@ -169,7 +169,7 @@ def is_fast(name: str) -> bool:
 def translated(translator: Translator, cursor: Any, name: str) -> Leaves | None:
     """What a call of a declared function gives; none where it is none of CUDA's."""
     arguments = list(cursor.get_arguments())
-    if name in scanning.BARRIERS:
+    if name in scanner.BARRIERS:
         return _barrier(translator, name, arguments)
     if name in _ATOMICS:
         return _atomic(translator, name, arguments)
@@ -289,24 +289,28 @@ def _read_only(translator: Translator, arguments: Sequence[Any]) -> Leaves:
 
 def _printf(translator: Translator, arguments: Sequence[Any]) -> Leaves:
     builder = translator.builder
-    text = clang.evaluated(arguments[0]) or clang.string(scanning.stripped(arguments[0]))
+    text = clang.evaluated(arguments[0]) or clang.string(scanner.stripped(arguments[0]))
     if not isinstance(text, bytes):
         raise UnsupportedConstruct("a format of printf that is no literal", builder.at)
     values = tuple(translator.scalar(item) for item in arguments[1:])
-    builder.write(Call("printf", values, text.decode(errors="replace"), None, builder.at))
+    builder.write(CallOperation("printf", values, text.decode(errors="replace"), None, builder.at))
     return (ConstantOperand(0, ScalarType.I32),)
 
 
 def _assert(translator: Translator, arguments: Sequence[Any]) -> Leaves:
     builder = translator.builder
-    builder.write(Call("assert", (translator.condition(arguments[0]),), "", None, builder.at))
+    builder.write(
+        CallOperation("assert", (translator.condition(arguments[0]),), "", None, builder.at)
+    )
     return ()
 
 
 def _trap(translator: Translator, arguments: Sequence[Any]) -> Leaves:
     builder = translator.builder
     builder.write(
-        Call("assert", (ConstantOperand(False, ScalarType.BOOL),), "__trap()", None, builder.at)
+        CallOperation(
+            "assert", (ConstantOperand(False, ScalarType.BOOL),), "__trap()", None, builder.at
+        )
     )
     return ()
 
@@ -319,7 +323,7 @@ def _fence(translator: Translator, arguments: Sequence[Any]) -> Leaves:
 def _clock(translator: Translator, arguments: Sequence[Any]) -> Leaves:
     builder = translator.builder
     result = builder.value(ScalarType.I64)
-    builder.write(Call("clock", (), "", result, builder.at))
+    builder.write(CallOperation("clock", (), "", result, builder.at))
     return (result,)
 
 

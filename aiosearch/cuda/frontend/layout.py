@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import SourceError, UnsupportedConstruct
-from ..ir.operations import Location
+from ..ir.operations import SourceLocation
 from ..ir.types import ScalarType
 from . import clang
 
@@ -100,7 +100,7 @@ def size(type: Any) -> int:
     return max(int(real.get_size()), 1)
 
 
-def leaves(type: Any, at: Location) -> tuple[Leaf, ...]:
+def leaves(type: Any, at: SourceLocation) -> tuple[Leaf, ...]:
     """The scalars of a type in the order of their addresses; of unions, the first member's."""
     real = canonical(type)
     single = scalar(real)
@@ -121,7 +121,7 @@ def leaves(type: Any, at: Location) -> tuple[Leaf, ...]:
     raise UnsupportedConstruct(f"the type {type.spelling}", at)
 
 
-def _record(real: Any, at: Location) -> tuple[Leaf, ...]:
+def _record(real: Any, at: SourceLocation) -> tuple[Leaf, ...]:
     declaration = real.get_declaration()
     if any(map(clang.is_broken, (declaration, *real.get_fields()))):
         raise SourceError(f"{at}: there is an error in the declaration of {declaration.spelling}")
@@ -154,7 +154,7 @@ def holds_array(type: Any) -> bool:
     return any(holds_array(field.type) for field in real.get_fields())
 
 
-def main_scalar(type: Any, at: Location) -> ScalarType:
+def main_scalar(type: Any, at: SourceLocation) -> ScalarType:
     """The scalar that an allocation of the type mostly consists of."""
     real = canonical(type)
     while is_array(real):
@@ -167,7 +167,7 @@ def main_scalar(type: Any, at: Location) -> ScalarType:
     )
 
 
-def uniform_element(type: Any, at: Location) -> ScalarType | None:
+def uniform_element(type: Any, at: SourceLocation) -> ScalarType | None:
     """The scalar that every leaf of a type is, if it is one and they lie without gaps."""
     parts = leaves(type, at)
     if not parts or any(item.type is not parts[0].type for item in parts):

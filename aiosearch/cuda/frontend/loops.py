@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import UnsupportedConstruct
-from . import clang, layout, scanning
+from . import clang, layout, scanner
 
 
 def for_parts(cursor: Any) -> tuple[Any, Any, Any, Any]:
@@ -50,7 +50,7 @@ def references(cursor: Any) -> list[Any]:
 
 def names(cursor: Any, variable: Any) -> bool:
     """Whether an expression is just this variable."""
-    node = scanning.stripped(cursor)
+    node = scanner.stripped(cursor)
     return (
         node.kind.name == "DECL_REF_EXPR"
         and node.referenced is not None
@@ -80,7 +80,7 @@ def is_fixed(cursor: Any, assigned: set[int]) -> bool:
         if node.kind.name not in _FIXED:
             return False
         if node.kind.name == "MEMBER_REF_EXPR":
-            base = scanning.root(node)
+            base = scanner.root(node)
             if base is None or base.hash in assigned:
                 return False
         if node.kind.name == "DECL_REF_EXPR":

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import SourceError
 from ..ir.operations import ParallelFunction
 from . import clang
-from .translating import Translator
+from .translator import Translator
 
 
 class CudaSource:

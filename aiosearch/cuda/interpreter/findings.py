@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ..ir.operations import NOWHERE, Location
+from ..ir.operations import NOWHERE, SourceLocation
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     RACE = "race"
     """Two threads access the same bytes, one of them writes, and nothing orders them."""
     DIVERGENT_BARRIER = "divergent-barrier"
@@ -25,11 +25,11 @@ class Kind(StrEnum):
 class KernelFault:
     """One fault at one line, however often it happened there."""
 
-    kind: Kind
+    kind: FindingKind
     kernel: str
-    at: Location
+    at: SourceLocation
     message: str
-    related: Location = NOWHERE
+    related: SourceLocation = NOWHERE
     """The other access of a race."""
     count: int = 1
 
@@ -43,10 +43,15 @@ class KernelFaults:
 
     def __init__(self, kernel: str) -> None:
         self._kernel = kernel
-        self._found: dict[tuple[Kind, Location, Location], KernelFault] = {}
+        self._found: dict[tuple[FindingKind, SourceLocation, SourceLocation], KernelFault] = {}
 
     def add(
-        self, kind: Kind, at: Location, message: str, second: Location = NOWHERE, count: int = 1
+        self,
+        kind: FindingKind,
+        at: SourceLocation,
+        message: str,
+        second: SourceLocation = NOWHERE,
+        count: int = 1,
     ) -> None:
         low, high = sorted((at, second), key=lambda item: (item.file, item.line))
         key = (kind, low, high)

@@ -28,9 +28,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..ir.operations import NOWHERE, Location
+from ..ir.operations import NOWHERE, SourceLocation
 from .arithmetic import Array
-from .findings import KernelFaults, Kind
+from .findings import FindingKind, KernelFaults
 from .memory import MemoryBuffer
 
 _NOBODY = -1
@@ -94,11 +94,11 @@ class Shadow:
     findings: KernelFaults
     block_size: int
     _cells: dict[int, _Cells] = field(default_factory=dict)
-    _lines: list[Location] = field(default_factory=lambda: [NOWHERE])
-    _numbers: dict[Location, int] = field(default_factory=dict)
+    _lines: list[SourceLocation] = field(default_factory=lambda: [NOWHERE])
+    _numbers: dict[SourceLocation, int] = field(default_factory=dict)
 
     def read(
-        self, buffer: MemoryBuffer, positions: Array, size: int, who: Accessors, at: Location
+        self, buffer: MemoryBuffer, positions: Array, size: int, who: Accessors, at: SourceLocation
     ) -> None:
         cells = self._of(buffer, positions, size)
         line = self._line(at)
@@ -116,7 +116,7 @@ class Shadow:
                 )
 
     def write(
-        self, buffer: MemoryBuffer, positions: Array, size: int, who: Accessors, at: Location
+        self, buffer: MemoryBuffer, positions: Array, size: int, who: Accessors, at: SourceLocation
     ) -> None:
         cells = self._of(buffer, positions, size)
         for item, left in self._spread(cells, positions, size, who):
@@ -137,7 +137,7 @@ class Shadow:
                 )
 
     def atomic(
-        self, buffer: MemoryBuffer, positions: Array, size: int, who: Accessors, at: Location
+        self, buffer: MemoryBuffer, positions: Array, size: int, who: Accessors, at: SourceLocation
     ) -> None:
         cells = self._of(buffer, positions, size)
         for item, left in self._spread(cells, positions, size, who):
@@ -146,7 +146,7 @@ class Shadow:
             self._compare(cells.earlier, item, left, at, buffer, ("read", "atomic"))
             cells.atomics.put(item, left, self._line(at))
 
-    def _line(self, at: Location) -> int:
+    def _line(self, at: SourceLocation) -> int:
         if at not in self._numbers:
             self._numbers[at] = len(self._lines)
             self._lines.append(at)
@@ -175,7 +175,7 @@ class Shadow:
         stamps: Stamps,
         cells: Array,
         who: Accessors,
-        at: Location,
+        at: SourceLocation,
         buffer: MemoryBuffer,
         names: tuple[str, str],
     ) -> None:
@@ -204,7 +204,7 @@ class Shadow:
                 f"{names[1]} of {buffer.name} by {self._named(two)} and {names[0]} by"
                 f" {self._named(left)}{where}{why}"
             )
-            self.findings.add(Kind.RACE, at, message, there, int(group.size))
+            self.findings.add(FindingKind.RACE, at, message, there, int(group.size))
 
     def _named(self, thread: int) -> str:
         return f"thread {thread % self.block_size} of block {thread // self.block_size}"

@@ -29,7 +29,7 @@ from .types import ScalarType
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class SourceLocation:
     """A line of a file; line 0 is nowhere."""
 
     file: str
@@ -39,11 +39,11 @@ class Location:
         return f"{self.file}:{self.line}" if self.line else self.file or "unknown place"
 
 
-NOWHERE = Location("", 0)
+NOWHERE = SourceLocation("", 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class IrValue:
     """What one operation gives; its number is unique within the function."""
 
     number: int
@@ -58,7 +58,7 @@ class ConstantOperand:
     type: ScalarType
 
 
-Operand: TypeAlias = Value | ConstantOperand
+Operand: TypeAlias = IrValue | ConstantOperand
 
 
 class MemorySpace(StrEnum):
@@ -76,10 +76,10 @@ class MemorySpace(StrEnum):
 class Compute:
     """A pure operation: arithmetic, a comparison, a cast, a function, a thread's index."""
 
-    result: Value
+    result: IrValue
     name: str
     operands: tuple[Operand, ...]
-    at: Location = NOWHERE
+    at: SourceLocation = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,9 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    result: Value
+    result: IrValue
     address: Address
-    at: Location = NOWHERE
+    at: SourceLocation = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,40 +104,40 @@ class Store:
     address: Address
     value: Operand
     type: ScalarType
-    at: Location = NOWHERE
+    at: SourceLocation = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class Atomic:
     """Gives what was there before. `compare` is what `cas` compares with."""
 
-    result: Value
+    result: IrValue
     name: str
     address: Address
     operand: Operand
     compare: Operand | None = None
-    at: Location = NOWHERE
+    at: SourceLocation = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
     """Memory of a block or a thread. `size` is in bytes; none means as much as the launch says."""
 
-    result: Value
+    result: IrValue
     space: MemorySpace
     size: int | None
     element: ScalarType
-    at: Location = NOWHERE
+    at: SourceLocation = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class Warp:
     """An exchange between the 32 threads of a warp: `shfl.down`, `ballot`, `all`, `any`."""
 
-    result: Value
+    result: IrValue
     name: str
     operands: tuple[Operand, ...]
-    at: Location = NOWHERE
+    at: SourceLocation = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Barrier:
 
     dims: str = "xyz"
     level: str = "block"
-    at: Location = NOWHERE
+    at: SourceLocation = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,34 +165,34 @@ class If:
     condition: Operand
     then: Region
     otherwise: Region
-    results: tuple[Value, ...] = ()
-    at: Location = NOWHERE
+    results: tuple[IrValue, ...] = ()
+    at: SourceLocation = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class For:
     """Counts from `low` while below `high` (above it where `step` is negative)."""
 
-    counter: Value
+    counter: IrValue
     low: Operand
     high: Operand
     step: int
-    carried: tuple[Value, ...]
+    carried: tuple[IrValue, ...]
     initial: tuple[Operand, ...]
     body: Region
-    results: tuple[Value, ...] = ()
-    at: Location = NOWHERE
+    results: tuple[IrValue, ...] = ()
+    at: SourceLocation = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class While:
     """Runs the body as long as the first carried value, a bool, is true; gives the last ones."""
 
-    carried: tuple[Value, ...]
+    carried: tuple[IrValue, ...]
     initial: tuple[Operand, ...]
     body: Region
-    results: tuple[Value, ...]
-    at: Location = NOWHERE
+    results: tuple[IrValue, ...]
+    at: SourceLocation = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,22 +200,33 @@ class Threads:
     """A parallel loop over the threads of the block. Nothing leaves it but what it stores."""
 
     body: Region
-    at: Location = NOWHERE
+    at: SourceLocation = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallOperation:
     """What only the outside can do: `printf`, `assert`, a launch, what a host calls."""
 
     name: str
     operands: tuple[Operand, ...]
     text: str = ""
-    result: Value | None = None
-    at: Location = NOWHERE
+    result: IrValue | None = None
+    at: SourceLocation = NOWHERE
 
 
 Operation: TypeAlias = (
-    Compute | Load | Store | Atomic | Alloc | Warp | Barrier | If | For | While | Threads | Call
+    Compute
+    | Load
+    | Store
+    | Atomic
+    | Alloc
+    | Warp
+    | Barrier
+    | If
+    | For
+    | While
+    | Threads
+    | CallOperation
 )
 
 
@@ -223,7 +234,7 @@ Operation: TypeAlias = (
 class Parameter:
     """An argument: a pointer to elements, or a scalar. A struct comes as one per leaf."""
 
-    value: Value
+    value: IrValue
     name: str
     element: ScalarType | None = None
     """Of a pointer: what it points to, where that is one scalar type."""
@@ -237,7 +248,7 @@ class Parameter:
 class Symbol:
     """A `__constant__` or `__device__` variable, or a constant table: memory that kernels share."""
 
-    value: Value
+    value: IrValue
     name: str
     size: int
     element: ScalarType
@@ -253,7 +264,7 @@ class ParallelFunction:
     body: Region
     symbols: tuple[Symbol, ...] = ()
     is_kernel: bool = True
-    at: Location = NOWHERE
+    at: SourceLocation = NOWHERE
 
 
 def regions(operation: Operation) -> tuple[Region, ...]:
@@ -278,7 +289,7 @@ def with_regions(operation: Operation, blocks: tuple[Region, ...]) -> Operation:
             return operation
 
 
-def results(operation: Operation) -> tuple[Value, ...]:
+def results(operation: Operation) -> tuple[IrValue, ...]:
     """What an operation defines for those behind it."""
     match operation:
         case Compute(result=result) | Load(result=result) | Atomic(result=result):
@@ -287,13 +298,13 @@ def results(operation: Operation) -> tuple[Value, ...]:
             return (result,)
         case If(results=several) | For(results=several) | While(results=several):
             return several
-        case Call(result=result) if result is not None:
+        case CallOperation(result=result) if result is not None:
             return (result,)
         case _:
             return ()
 
 
-def inner(operation: Operation) -> tuple[Value, ...]:
+def inner(operation: Operation) -> tuple[IrValue, ...]:
     """What an operation defines for its own blocks."""
     match operation:
         case For(counter=counter, carried=carried):
@@ -307,7 +318,7 @@ def inner(operation: Operation) -> tuple[Value, ...]:
 def operands(operation: Operation) -> tuple[Operand, ...]:
     """What an operation itself uses, its blocks left out."""
     match operation:
-        case Compute(operands=several) | Warp(operands=several) | Call(operands=several):
+        case Compute(operands=several) | Warp(operands=several) | CallOperation(operands=several):
             return several
         case Load(address=address):
             return (address.base, address.index)
@@ -334,22 +345,22 @@ def walk(block: Region) -> Iterator[Operation]:
             yield from walk(region)
 
 
-def used(block: Region) -> set[Value]:
+def used(block: Region) -> set[IrValue]:
     """The values that a block or anything in it uses and does not define itself."""
-    uses: set[Value] = set()
-    defined: set[Value] = set()
+    uses: set[IrValue] = set()
+    defined: set[IrValue] = set()
     _uses(block, uses, defined)
     return uses - defined
 
 
-def _uses(block: Region, uses: set[Value], defined: set[Value]) -> None:
+def _uses(block: Region, uses: set[IrValue], defined: set[IrValue]) -> None:
     for operation in block.operations:
-        uses.update(item for item in operands(operation) if isinstance(item, Value))
+        uses.update(item for item in operands(operation) if isinstance(item, IrValue))
         defined.update(results(operation))
         defined.update(inner(operation))
         for region in regions(operation):
             _uses(region, uses, defined)
-    uses.update(item for item in block.yields if isinstance(item, Value))
+    uses.update(item for item in block.yields if isinstance(item, IrValue))
 
 
 def has_barrier(block: Region) -> bool:

@@ -10,11 +10,12 @@ from .operations import (
     Alloc,
     Atomic,
     Barrier,
-    Call,
+    CallOperation,
     Compute,
     ConstantOperand,
     For,
     If,
+    IrValue,
     Load,
     Operand,
     Operation,
@@ -22,7 +23,6 @@ from .operations import (
     Region,
     Store,
     Threads,
-    Value,
     Warp,
     While,
 )
@@ -78,7 +78,7 @@ def _operation(operation: Operation, indent: str) -> Iterator[str]:
             yield f"{indent}{_defined(result)} = warp.{name} {_operands(operands)}"
         case Barrier(dims, level):
             yield f"{indent}barrier {level} {dims}"
-        case Call(name, operands, text, result):
+        case CallOperation(name, operands, text, result):
             head = "" if result is None else f"{_defined(result)} = "
             quoted = text.encode("unicode_escape").decode().replace('"', r"\x22")
             yield f'{indent}{head}call {name} "{quoted}" {_operands(operands)}'.rstrip()
@@ -109,22 +109,22 @@ def _structured(operation: Operation, indent: str) -> Iterator[str]:
     yield f"{indent}}}"
 
 
-def _head(results: tuple[Value, ...]) -> str:
+def _head(results: tuple[IrValue, ...]) -> str:
     return f"{', '.join(map(_defined, results))} = " if results else ""
 
 
-def _carried(carried: tuple[Value, ...], initial: tuple[Operand, ...]) -> str:
+def _carried(carried: tuple[IrValue, ...], initial: tuple[Operand, ...]) -> str:
     if not carried:
         return ""
     pairs = zip(carried, initial, strict=True)
     return f" ({', '.join(f'{_defined(one)} = {_operand(other)}' for one, other in pairs)})"
 
 
-def _defined(value: Value) -> str:
+def _defined(value: IrValue) -> str:
     return f"{_value(value)}: {value.type}"
 
 
-def _value(value: Value) -> str:
+def _value(value: IrValue) -> str:
     return f"%{value.number}{'.' + value.hint if value.hint else ''}"
 
 

@@ -16,10 +16,10 @@ from ..errors import LaunchError
 from ..interpreter.arithmetic import NUMPY
 from ..interpreter.findings import KernelFault
 from ..ir.types import ScalarType
-from ..launching import Symbols
+from ..launches import Symbols
 from ..modules import CudaKernel, KernelLaunch
-from .translating import translate
-from .typing import SCALARS, ArrayArgument
+from .argument_types import SCALARS, ArrayArgument
+from .translator import translate
 
 
 class PythonKernel:

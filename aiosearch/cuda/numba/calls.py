@@ -7,11 +7,11 @@ import math
 from typing import Any
 
 from ..errors import UnsupportedConstruct
-from ..frontend.translating import Translator
-from ..ir.building import moved
+from ..frontend.translator import Translator
+from ..ir.builder import moved
 from ..ir.operations import Address, Atomic, Barrier, ConstantOperand, MemorySpace, Operand, Warp
 from ..ir.types import ScalarType
-from .typing import KernelArray, promoted, scalar_of
+from .argument_types import KernelArray, promoted, scalar_of
 
 _MATH = {
     name: name

@@ -30,10 +30,10 @@ from dataclasses import dataclass, replace
 from ..ir.operations import (
     Barrier,
     For,
-    Location,
     Operation,
     ParallelFunction,
     Region,
+    SourceLocation,
     While,
     regions,
     walk,
@@ -54,9 +54,9 @@ class _Step:
 
 def without_needless(
     function: ParallelFunction, block: tuple[int, int, int]
-) -> tuple[ParallelFunction, tuple[Location, ...]]:
+) -> tuple[ParallelFunction, tuple[SourceLocation, ...]]:
     """The kernel without barriers that order nothing, and where those stood."""
-    removed: list[Location] = []
+    removed: list[SourceLocation] = []
     while True:
         definitions = Definitions(function)
         path = _first_needless(function.body, definitions, block)

@@ -15,17 +15,17 @@ from ..ir.operations import (
     Address,
     Alloc,
     Atomic,
-    Call,
+    CallOperation,
     Compute,
     ConstantOperand,
+    IrValue,
     Load,
-    Location,
     Operand,
     Operation,
     ParallelFunction,
     Region,
+    SourceLocation,
     Store,
-    Value,
     Warp,
     regions,
     walk,
@@ -37,7 +37,7 @@ from ..ir.types import ScalarType
 class AffineForm:
     """A sum of values times whole numbers, plus a number."""
 
-    terms: tuple[tuple[Value, int], ...]
+    terms: tuple[tuple[IrValue, int], ...]
     constant: int
 
 
@@ -45,29 +45,29 @@ class AffineForm:
 class Effect:
     """One access. No root means that it can be anywhere."""
 
-    root: Value | None
+    root: IrValue | None
     form: AffineForm | None
     writes: bool
     size: int
-    at: Location
+    at: SourceLocation
 
 
 class Definitions:
     """What defines each value of a kernel, and from that roots and affine forms."""
 
     def __init__(self, function: ParallelFunction) -> None:
-        self.of: dict[Value, Operation] = {}
+        self.of: dict[IrValue, Operation] = {}
         for operation in walk(function.body):
             if isinstance(operation, Compute | Alloc | Load | Atomic | Warp):
                 self.of[operation.result] = operation
         self.outside = {item.value for item in function.parameters}
         self.outside |= {item.value for item in function.symbols}
-        self._written: set[Value | None] | None = None
+        self._written: set[IrValue | None] | None = None
         self._body = function.body
 
-    def root(self, base: Operand) -> Value | None:
+    def root(self, base: Operand) -> IrValue | None:
         """Where a pointer comes from; nothing where several values meet, or it was in memory."""
-        while isinstance(base, Value):
+        while isinstance(base, IrValue):
             if base in self.outside:
                 return base
             operation = self.of.get(base)
@@ -78,19 +78,19 @@ class Definitions:
             base = operation.operands[0]
         return None
 
-    def is_alloc(self, root: Value | None) -> bool:
+    def is_alloc(self, root: IrValue | None) -> bool:
         return root is not None and isinstance(self.of.get(root), Alloc)
 
     def affine(self, operand: Operand) -> AffineForm | None:
         """The operand as a sum of indices and of values that no operation here defines."""
-        terms: dict[Value, int] = {}
+        terms: dict[IrValue, int] = {}
         constant = self._add(operand, 1, terms)
         if constant is None:
             return None
         listed = sorted(terms.items(), key=lambda item: item[0].number)
         return AffineForm(tuple((first, factor) for first, factor in listed if factor), constant)
 
-    def _add(self, operand: Operand, factor: int, terms: dict[Value, int]) -> int | None:
+    def _add(self, operand: Operand, factor: int, terms: dict[IrValue, int]) -> int | None:
         """Adds a multiple of an operand to the terms; gives its constant part."""
         if isinstance(operand, ConstantOperand):
             return None if isinstance(operand.value, float) else int(operand.value) * factor
@@ -114,14 +114,14 @@ class Definitions:
 
     def form(self, address: Address) -> AffineForm | None:
         """The bytes between an address and its root."""
-        terms: dict[Value, int] = {}
+        terms: dict[IrValue, int] = {}
         total = address.offset
         part = self._add(address.index, address.scale, terms)
         if part is None:
             return None
         total += part
         base = address.base
-        while isinstance(base, Value):
+        while isinstance(base, IrValue):
             operation = self.of.get(base)
             if not isinstance(operation, Compute) or operation.name != "ptradd":
                 break
@@ -133,7 +133,7 @@ class Definitions:
         listed = sorted(terms.items(), key=lambda item: item[0].number)
         return AffineForm(tuple((first, factor) for first, factor in listed if factor), total)
 
-    def index_of(self, value: Value) -> str | None:
+    def index_of(self, value: IrValue) -> str | None:
         """Which of a thread's or block's indices a value is."""
         operation = self.of.get(value)
         return operation.name if isinstance(operation, Compute) and not operation.operands else None
@@ -148,7 +148,7 @@ class Definitions:
         )
 
 
-def may_alias(first: Value | None, second: Value | None, definitions: Definitions) -> bool:
+def may_alias(first: IrValue | None, second: IrValue | None, definitions: Definitions) -> bool:
     """Whether memory of two roots can overlap."""
     if first == second:
         return True
@@ -175,9 +175,9 @@ def effects_of(operation: Operation, definitions: Definitions) -> list[Effect]:
         case Atomic(result=result, address=address, at=at):
             # Atomics never conflict with each other, but they do with everything else.
             return [_effect(address, True, result.type, at, definitions)]
-        case Call(name="exit" | "clock"):
+        case CallOperation(name="exit" | "clock"):
             return []
-        case Call(at=at):
+        case CallOperation(at=at):
             return [Effect(None, None, True, 0, at)]
         case _:
             return []
@@ -192,7 +192,7 @@ def deep_effects(operation: Operation, definitions: Definitions) -> list[Effect]
 
 
 def _effect(
-    address: Address, writes: bool, type: ScalarType, at: Location, definitions: Definitions
+    address: Address, writes: bool, type: ScalarType, at: SourceLocation, definitions: Definitions
 ) -> Effect:
     root = definitions.root(address.base)
     return Effect(root, definitions.form(address), writes, type.size, at)

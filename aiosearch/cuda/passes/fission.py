@@ -34,21 +34,21 @@ from ..ir.operations import (
     Alloc,
     Atomic,
     Barrier,
-    Call,
+    CallOperation,
     Compute,
     ConstantOperand,
     For,
     If,
+    IrValue,
     Load,
-    Location,
     MemorySpace,
     Operand,
     Operation,
     ParallelFunction,
     Region,
+    SourceLocation,
     Store,
     Threads,
-    Value,
     While,
     has_barrier,
     operands,
@@ -58,9 +58,9 @@ from ..ir.operations import (
     walk,
 )
 from ..ir.types import ScalarType
-from .cutting import Policy, minimum_cut
 from .effects import Definitions
-from .rewriting import substituted
+from .minimum_cut import Policy, minimum_cut
+from .rewriter import substituted
 from .uniformity import uniform_values
 
 
@@ -69,9 +69,9 @@ class Split:
     """A kernel after fission: what a block does."""
 
     function: ParallelFunction
-    stored: tuple[Value, ...]
+    stored: tuple[IrValue, ...]
     """The values that cross a barrier in memory."""
-    recomputed: tuple[Value, ...]
+    recomputed: tuple[IrValue, ...]
 
 
 def split(
@@ -100,23 +100,23 @@ class _Fission:
         self._uniform = uniform_values(function)
         self._number = max(_numbers(function), default=0)
         self._allocations: list[Alloc] = []
-        self._cells: dict[Value, Value] = {}
+        self._cells: dict[IrValue, IrValue] = {}
         """Where a value of a thread is stored: an array with a cell for each."""
-        self._piece_of: dict[Value, int] = {}
+        self._piece_of: dict[IrValue, int] = {}
         self._pieces = 0
-        self._needed: set[Value] = set()
+        self._needed: set[IrValue] = set()
         """Values of threads that are used in another piece than their own."""
-        self._carriers: set[Value] = set()
+        self._carriers: set[IrValue] = set()
         """Values whose cell is written by a loop or branch around a barrier."""
-        self._expanded: dict[Value, Value] = {}
-        self._recomputed: set[Value] = set()
-        self._lines: dict[Value, Operation] = {}
+        self._expanded: dict[IrValue, IrValue] = {}
+        self._recomputed: set[IrValue] = set()
+        self._lines: dict[IrValue, Operation] = {}
         self._exits = any(
-            isinstance(item, Call) and item.name == "exit" for item in walk(function.body)
+            isinstance(item, CallOperation) and item.name == "exit" for item in walk(function.body)
         )
-        self._present: Value | None = None
+        self._present: IrValue | None = None
         """The cells that say which threads take part, where not all do."""
-        self._shares: dict[Value, Value] = {}
+        self._shares: dict[IrValue, IrValue] = {}
         """What leaves a loop is in the cell of what the loop carries."""
 
     def split(self) -> Split:
@@ -149,9 +149,9 @@ class _Fission:
 
     # --- analysis
 
-    def _fresh(self, type: ScalarType, hint: str = "") -> Value:
+    def _fresh(self, type: ScalarType, hint: str = "") -> IrValue:
         self._number += 1
-        return Value(self._number, type, hint)
+        return IrValue(self._number, type, hint)
 
     def _is_uniform(self, operand: Operand) -> bool:
         return isinstance(operand, ConstantOperand) or operand in self._uniform
@@ -213,7 +213,7 @@ class _Fission:
         final = pieces[-1]
         self._need(set(_values(block.yields)), _own(final.lines))
 
-    def _need(self, values: Iterable[Value], local: set[Value]) -> None:
+    def _need(self, values: Iterable[IrValue], local: set[IrValue]) -> None:
         for value in values:
             if value in local or value in self._uniform or value in self._carriers:
                 continue
@@ -221,15 +221,15 @@ class _Fission:
                 continue
             self._needed.add(value)
 
-    def _choose(self) -> set[Value]:
+    def _choose(self) -> set[IrValue]:
         """The values to store."""
         # Indices of threads are free everywhere, so not even this policy stores them.
         if self._policy is Policy.STORE:
             trivial = {item for item in self._needed if self._is_index(item)}
             self._recomputed = set(trivial)
             return self._needed - trivial
-        graph: dict[Value, list[Value]] = {}
-        sources: set[Value] = set()
+        graph: dict[IrValue, list[IrValue]] = {}
+        sources: set[IrValue] = set()
         pending = list(self._needed)
         while pending:
             value = pending.pop()
@@ -249,8 +249,8 @@ class _Fission:
         self._recomputed = self._reached_without(stored)
         return stored
 
-    def _reached_without(self, stored: set[Value]) -> set[Value]:
-        collected: set[Value] = set()
+    def _reached_without(self, stored: set[IrValue]) -> set[IrValue]:
+        collected: set[IrValue] = set()
         pending = [item for item in self._needed if item not in stored]
         while pending:
             value = pending.pop()
@@ -262,11 +262,11 @@ class _Fission:
             pending += _values(operands(self._lines[value]))
         return collected
 
-    def _is_index(self, value: Value) -> bool:
+    def _is_index(self, value: IrValue) -> bool:
         operation = self._lines.get(value)
         return isinstance(operation, Compute) and not operation.operands
 
-    def _recomputable(self, value: Value) -> bool:
+    def _recomputable(self, value: IrValue) -> bool:
         operation = self._lines[value]
         if isinstance(operation, Compute | Alloc):
             # What a loop carries is in its cell until the body ends, so it may be used again, too.
@@ -286,7 +286,7 @@ class _Fission:
             for item in walk(body)
             if isinstance(item, Alloc) and item.space is MemorySpace.PRIVATE
         }
-        uses: dict[Value, set[int]] = {item: set() for item in allocations}
+        uses: dict[IrValue, set[int]] = {item: set() for item in allocations}
         self._gather_uses(body, uses)
         for pointer, operation in allocations.items():
             if len(uses[pointer]) <= 1:
@@ -299,7 +299,7 @@ class _Fission:
             )
             self._expanded[pointer] = array
 
-    def _gather_uses(self, block: Region, uses: dict[Value, set[int]]) -> None:
+    def _gather_uses(self, block: Region, uses: dict[IrValue, set[int]]) -> None:
         for piece in self._split_up(block):
             self._pieces += 1
             for value in _mentioned(Region(tuple(piece.lines))):
@@ -317,14 +317,14 @@ class _Fission:
 
     # --- writing
 
-    def _cell(self, value: Value) -> Value:
+    def _cell(self, value: IrValue) -> IrValue:
         array = self._fresh(ScalarType.PTR, value.hint or "cell")
         size = value.type.size * self._threads
         self._allocations.append(Alloc(array, MemorySpace.EXPANDED, size, value.type))
         return array
 
     def _block(
-        self, block: Region, yields: Sequence[tuple[Value, Operand]] = ()
+        self, block: Region, yields: Sequence[tuple[IrValue, Operand]] = ()
     ) -> list[Operation]:
         """What a block of CUDA does for a block of operations; at the end, cells are written."""
         lines: list[Operation] = []
@@ -337,7 +337,7 @@ class _Fission:
         return lines
 
     def _piece(
-        self, operations: Sequence[Operation], yields: Sequence[tuple[Value, Operand]]
+        self, operations: Sequence[Operation], yields: Sequence[tuple[IrValue, Operand]]
     ) -> list[Operation]:
         outside = [item for item in operations if self._hoists(item)]
         inside = [
@@ -345,11 +345,11 @@ class _Fission:
             for item in operations
             if not self._hoists(item)
             and not isinstance(item, Alloc)
-            and not (isinstance(item, Call) and item.name == "exit")
+            and not (isinstance(item, CallOperation) and item.name == "exit")
         ]
         writer = _Writer(self, inside)
         body = writer.body(yields)
-        if not any(isinstance(item, Store | Atomic | Call) for item in walk(body)):
+        if not any(isinstance(item, Store | Atomic | CallOperation) for item in walk(body)):
             return outside
         return [*outside, Threads(body, _place(inside))]
 
@@ -357,7 +357,7 @@ class _Fission:
         """A condition or bound as the block sees it: uniform, or what thread 0 has stored."""
         if self._is_uniform(operand):
             return operand
-        assert isinstance(operand, Value)
+        assert isinstance(operand, IrValue)
         cell = self._cells.get(operand)
         if cell is None:  # computed again by one thread that stores it
             cell = self._cell(operand)
@@ -392,7 +392,9 @@ class _Fission:
         """Whether a condition may differ between threads that have returned and those left."""
         return self._exits and not self._is_uniform(condition)
 
-    def _mask(self, condition: Operand, *, negated: bool = False) -> tuple[Value, list[Operation]]:
+    def _mask(
+        self, condition: Operand, *, negated: bool = False
+    ) -> tuple[IrValue, list[Operation]]:
         """Cells that say for which present threads a condition holds, and who writes them."""
         truth = self._fresh(ScalarType.BOOL, "present")
         cell = self._cell(truth)
@@ -413,7 +415,7 @@ class _Fission:
         lines.append(Threads(writer.body([(truth, result)], {truth: cell})))
         return cell, lines
 
-    def _any(self, cell: Value, lines: list[Operation]) -> Value:
+    def _any(self, cell: IrValue, lines: list[Operation]) -> IrValue:
         """Whether any cell of the block is true."""
         counter, collected = self._fresh(ScalarType.I64, "t"), self._fresh(ScalarType.BOOL)
         first, after, result = (self._fresh(ScalarType.BOOL) for _ in range(3))
@@ -548,7 +550,7 @@ class _Fission:
         )
         return lines
 
-    def _zeroth(self, value: Value) -> Address:
+    def _zeroth(self, value: IrValue) -> Address:
         return Address(self._cells[value])
 
 
@@ -563,14 +565,14 @@ class _Writer:
         self._operations = operations
         self._own = _own(operations)
         self._head: list[Operation] = []
-        self._values: dict[Value, Operand] = {}
-        self._linear: Value | None = None
+        self._values: dict[IrValue, Operand] = {}
+        self._linear: IrValue | None = None
 
     def body(
         self,
-        yields: Sequence[tuple[Value, Operand]],
-        extra: dict[Value, Value] | None = None,
-        brings: dict[Value, Value] | None = None,
+        yields: Sequence[tuple[IrValue, Operand]],
+        extra: dict[IrValue, IrValue] | None = None,
+        brings: dict[IrValue, IrValue] | None = None,
     ) -> Region:
         """`extra` has cells to write to in place of those that values have; `brings`, to read."""
         fission = self._fission
@@ -613,20 +615,20 @@ class _Writer:
             )
         )
 
-    def _stored(self, cell_of: Value, value: Operand, cell: Value) -> Store:
+    def _stored(self, cell_of: IrValue, value: Operand, cell: IrValue) -> Store:
         return Store(self._own_cell(cell, cell_of.type), value, cell_of.type)
 
-    def _own_cell(self, cell: Value, type: ScalarType) -> Address:
+    def _own_cell(self, cell: IrValue, type: ScalarType) -> Address:
         return Address(cell, self._thread(), type.size)
 
-    def _thread(self) -> Value:
+    def _thread(self) -> IrValue:
         """The number of the thread in its block."""
         if self._linear is None:
             self._linear = self._fission._fresh(ScalarType.I64, "t")
             self._head.insert(0, Compute(self._linear, "thread.linear", ()))
         return self._linear
 
-    def _bring(self, value: Value) -> Operand:
+    def _bring(self, value: IrValue) -> Operand:
         """The value in this piece: its own, the block's, from its cell, or computed again."""
         fission = self._fission
         if value in self._own or value in fission._uniform or value in self._values:
@@ -650,7 +652,7 @@ class _Writer:
         self._values[value] = result
         return result
 
-    def _private(self, value: Value) -> None:
+    def _private(self, value: IrValue) -> None:
         """Memory of the thread that only this piece uses is allocated in it."""
         operation = self._fission._lines.get(value)
         if (
@@ -663,7 +665,7 @@ class _Writer:
 
     def _expanded(self, block: Region) -> Region:
         """Points what used a thread's own memory to its part of the block's."""
-        moved: dict[Value, Operand] = {}
+        moved: dict[IrValue, Operand] = {}
         uses = used(block) | {item for line in self._head for item in _values(operands(line))}
         for pointer, array in self._fission._expanded.items():
             if pointer not in uses and pointer not in self._own:
@@ -705,16 +707,16 @@ def _numbers(function: ParallelFunction) -> Iterable[int]:
                 yield value.number
 
 
-def _own(operations: Sequence[Operation]) -> set[Value]:
+def _own(operations: Sequence[Operation]) -> set[IrValue]:
     """What operations define on their own level."""
     return {value for operation in operations for value in results(operation)}
 
 
-def _values(operands: Iterable[Operand]) -> list[Value]:
-    return [item for item in operands if isinstance(item, Value)]
+def _values(operands: Iterable[Operand]) -> list[IrValue]:
+    return [item for item in operands if isinstance(item, IrValue)]
 
 
-def _mentioned(block: Region) -> set[Value]:
+def _mentioned(block: Region) -> set[IrValue]:
     """All values that a block or what is in it uses, where they are defined left aside."""
     collected = set(_values(block.yields))
     for operation in block.operations:
@@ -724,9 +726,9 @@ def _mentioned(block: Region) -> set[Value]:
     return collected
 
 
-def _place(operations: Sequence[Operation]) -> Location:
+def _place(operations: Sequence[Operation]) -> SourceLocation:
     for operation in operations:
-        at: Location = getattr(operation, "at", NOWHERE)
+        at: SourceLocation = getattr(operation, "at", NOWHERE)
         if at.line:
             return at
     return NOWHERE

@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.operations import (
-    Call,
+    CallOperation,
     Compute,
     ConstantOperand,
     For,
     If,
+    IrValue,
     Operand,
     Operation,
     ParallelFunction,
     Region,
-    Value,
     While,
     has_barrier,
     operands,
@@ -34,7 +34,7 @@ from ..ir.operations import (
 )
 
 
-def uniform_values(function: ParallelFunction) -> set[Value]:
+def uniform_values(function: ParallelFunction) -> set[IrValue]:
     """The uniform values of a kernel."""
     analysis = _Analysis()
     analysis.uniform |= {item.value for item in function.parameters}
@@ -45,7 +45,7 @@ def uniform_values(function: ParallelFunction) -> set[Value]:
 
 class _Analysis:
     def __init__(self) -> None:
-        self.uniform: set[Value] = set()
+        self.uniform: set[IrValue] = set()
 
     def is_uniform(self, operand: Operand) -> bool:
         return isinstance(operand, ConstantOperand) or operand in self.uniform
@@ -62,7 +62,7 @@ class _Analysis:
             case Compute(result=result, name=name, operands=operands):
                 if not name.startswith("thread.") and self.all_uniform(operands):
                     self.uniform.add(result)
-            case Call(name="clock"):
+            case CallOperation(name="clock"):
                 pass
             case If(condition=condition, then=then, otherwise=otherwise, results=results):
                 self.block(then)

@@ -91,7 +91,7 @@ class ExponentialSum:
     __rmul__ = __mul__
 
     def __mod__(self, prime: int) -> ExponentialSum:
-        """Itself, so that `array % prime` reduces arrays of both kinds of `Value` at once."""
+        """Itself, so that `array % prime` reduces arrays of both kinds of `IrValue` at once."""
         return self
 
     def __repr__(self) -> str:

@@ -6,12 +6,12 @@ from ....measure import Ceilings, ExecutorError, JaxExecutor, Way, stored_ceilin
 from ....measure import measure_ceilings as measured
 from ....measure.ceilings import HOW, NOISIEST, store_ceilings
 from ...output.streams import tell
-from .probes import Finding, broken
+from .probes import DoctorFinding, broken
 
 PLATFORMS = ("cpu", "cuda")
 
 
-async def measure() -> list[Finding]:
+async def measure() -> list[DoctorFinding]:
     """Measures every device that is there, keeps the figures, and says what could not be done."""
     tell(HOW)
     troubles = []
@@ -31,19 +31,19 @@ async def measure() -> list[Finding]:
     return troubles
 
 
-def _too_noisy(ceilings: Ceilings) -> Finding:
+def _too_noisy(ceilings: Ceilings) -> DoctorFinding:
     detail = f"not kept: two runs of the same seemed {ceilings.noise:.0%} apart"
     remedy = "end what else runs, then aiosearch doctor --measure"
     return broken(f"ceilings {ceilings.platform}", detail, remedy)
 
 
-def stored() -> list[Finding]:
+def stored() -> list[DoctorFinding]:
     """Gives the figures that were kept for this machine."""
     ceilings = stored_ceilings()
     if not ceilings:
-        return [Finding("ceilings", "not measured yet", remedy="aiosearch doctor --measure")]
+        return [DoctorFinding("ceilings", "not measured yet", remedy="aiosearch doctor --measure")]
     return [
-        Finding(f"ceilings {device_ceilings.platform}", _line(device_ceilings))
+        DoctorFinding(f"ceilings {device_ceilings.platform}", _line(device_ceilings))
         for device_ceilings in ceilings
     ]
 

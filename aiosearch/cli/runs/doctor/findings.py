@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...output.streams import Exit, give, give_json
 from ...output.table import table_rows
 from . import ceilings, probes
-from .probes import Finding, FindingState
+from .probes import DoctorFinding, FindingState
 
 if TYPE_CHECKING:
     from ...commands.doctor import DoctorArguments
@@ -25,7 +25,7 @@ def run(arguments: DoctorArguments) -> int:
     return Exit.FINE if works else Exit.FAILED
 
 
-async def examine(*, measuring: bool = False) -> list[Finding]:
+async def examine(*, measuring: bool = False) -> list[DoctorFinding]:
     """Asks every probe; those that start processes, all at the same time, and before timing."""
     at_work = await asyncio.gather(probes.worker(), probes.z3(), probes.jax())
     return [
@@ -41,7 +41,7 @@ async def examine(*, measuring: bool = False) -> list[Finding]:
     ]
 
 
-def report(findings: list[Finding]) -> str:
+def report(findings: list[DoctorFinding]) -> str:
     """Lists the findings, each remedy below its own."""
     rows = table_rows([(str(f.state), f.name, f.detail) for f in findings])
     shown = []

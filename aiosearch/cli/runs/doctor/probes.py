@@ -33,7 +33,7 @@ class FindingState(enum.StrEnum):
     BROKEN = "broken"
 
 
-class Finding(Struct, frozen=True):
+class DoctorFinding(Struct, frozen=True):
     """One thing that was looked at."""
 
     name: str
@@ -45,12 +45,12 @@ class Finding(Struct, frozen=True):
     """Whether no search can run without it."""
 
 
-def broken(name: str, detail: str, remedy: str, *, essential: bool = False) -> Finding:
-    return Finding(name, detail, FindingState.BROKEN, remedy, essential)
+def broken(name: str, detail: str, remedy: str, *, essential: bool = False) -> DoctorFinding:
+    return DoctorFinding(name, detail, FindingState.BROKEN, remedy, essential)
 
 
-def missing(name: str, detail: str, remedy: str, *, essential: bool = False) -> Finding:
-    return Finding(name, detail, FindingState.MISSING, remedy, essential)
+def missing(name: str, detail: str, remedy: str, *, essential: bool = False) -> DoctorFinding:
+    return DoctorFinding(name, detail, FindingState.MISSING, remedy, essential)
 
 
 SECONDS = 30.0
@@ -60,19 +60,19 @@ _OPTIONAL = {"cloudpickle": "problems that are defined in a notebook need it for
 _ASK_JAX = "import jax; print(', '.join(map(str, jax.devices())))"
 
 
-def machine() -> list[Finding]:
+def machine() -> list[DoctorFinding]:
     """Names the interpreter and the machine."""
     python = f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"
     system = f"{platform.system()} {platform.release()}, {platform.machine()}"
     return [
-        Finding("python", python),
-        Finding("platform", system),
-        Finding("cores", f"{usable_cores()} usable of {os.cpu_count()}"),
-        Finding("memory", _memory()),
+        DoctorFinding("python", python),
+        DoctorFinding("platform", system),
+        DoctorFinding("cores", f"{usable_cores()} usable of {os.cpu_count()}"),
+        DoctorFinding("memory", _memory()),
     ]
 
 
-def distributions() -> list[Finding]:
+def distributions() -> list[DoctorFinding]:
     """Gives the versions of aiosearch and of what it needs, as they are installed."""
     try:
         requirements = metadata.requires("aiosearch") or []
@@ -84,15 +84,15 @@ def distributions() -> list[Finding]:
     return [distribution(name) for name in ("aiosearch", *needed, *_OPTIONAL)]
 
 
-def distribution(name: str) -> Finding:
+def distribution(name: str) -> DoctorFinding:
     """Gives the version of one."""
     try:
-        return Finding(name, metadata.version(name))
+        return DoctorFinding(name, metadata.version(name))
     except metadata.PackageNotFoundError:
         return missing(name, _OPTIONAL.get(name, "aiosearch needs it"), f"pip install {name}")
 
 
-def kernel() -> list[Finding]:
+def kernel() -> list[DoctorFinding]:
     """Says which of the system's abilities there are; each has a slower or weaker stand-in."""
     without = "Linux has it; elsewhere something slower takes its place"
     able = {
@@ -101,24 +101,24 @@ def kernel() -> list[Finding]:
         "OFD locks": _has_ofd_locks(),
     }
     return [
-        Finding(name, "available") if there else missing(name, "not available", without)
+        DoctorFinding(name, "available") if there else missing(name, "not available", without)
         for name, there in able.items()
     ]
 
 
-def strategies() -> list[Finding]:
+def strategies() -> list[DoctorFinding]:
     """Loads every installed strategy."""
     from ....strategies.registry import list_strategies
 
     return [
         broken(f"strategy {info.name}", info.error, "install versions that match, or remove it")
         if info.error
-        else Finding(f"strategy {info.name}", info.origin)
+        else DoctorFinding(f"strategy {info.name}", info.origin)
         for info in list_strategies()
     ]
 
 
-def cache() -> Finding:
+def cache() -> DoctorFinding:
     """Reads the file of verdicts."""
     from ....checks import cache_stats
     from ..cache import cache_path
@@ -126,7 +126,7 @@ def cache() -> Finding:
     try:
         path = cache_path()
         if path is None:
-            return Finding("cache", "turned off by the settings")
+            return DoctorFinding("cache", "turned off by the settings")
         if obstacle := _obstacle(path):
             remedy = "make it one that you may write to, or name another one in XDG_CACHE_HOME"
             return broken("cache", f"nothing is remembered: {obstacle}", remedy)
@@ -134,8 +134,8 @@ def cache() -> Finding:
     except AiosearchError as error:
         return broken("cache", str(error), "remove the file, or name another one with --cache")
     if not stats.size:
-        return Finding("cache", f"{stats.path}, not begun")
-    return Finding("cache", f"{stats.path}, {stats.entries:,} verdicts, {size(stats.size)}")
+        return DoctorFinding("cache", f"{stats.path}, not begun")
+    return DoctorFinding("cache", f"{stats.path}, {stats.entries:,} verdicts, {size(stats.size)}")
 
 
 def _obstacle(path: Path) -> str:
@@ -146,7 +146,7 @@ def _obstacle(path: Path) -> str:
     return "" if os.access(there, os.W_OK | os.X_OK) else f"{there} is not yours to write to"
 
 
-def settings() -> Finding:
+def settings() -> DoctorFinding:
     """Reads the settings of this folder."""
     from ...inputs.settings import settle
 
@@ -159,10 +159,10 @@ def settings() -> Finding:
         for name, setting in chosen.items()
         if setting.origin != "default"
     ]
-    return Finding("settings", "; ".join(changed) or "all are the defaults")
+    return DoctorFinding("settings", "; ".join(changed) or "all are the defaults")
 
 
-async def worker() -> Finding:
+async def worker() -> DoctorFinding:
     """Runs a tiny search on a worker process."""
     from ....search import Search
     from ....workloads.queens import Queens
@@ -179,10 +179,10 @@ async def worker() -> Finding:
     detail = (
         f"a search on a process of its own took {took}, {of(len(result.solutions), 'solution')}"
     )
-    return Finding("worker", detail, essential=True)
+    return DoctorFinding("worker", detail, essential=True)
 
 
-async def z3() -> Finding:
+async def z3() -> DoctorFinding:
     """Has one question answered by a z3 process."""
     from ....checks import Status, Verifier
     from ....problem import Obligation
@@ -200,10 +200,10 @@ async def z3() -> Finding:
     if verdict.status is not Status.PROVED:
         return broken("z3", f"x < x is {verdict.status}", remedy, essential=True)
     took = duration(time.monotonic() - started)
-    return Finding("z3", f"a proof in a process of its own took {took}", essential=True)
+    return DoctorFinding("z3", f"a proof in a process of its own took {took}", essential=True)
 
 
-async def jax() -> Finding:
+async def jax() -> DoctorFinding:
     """Asks a process of its own for jax's devices, so that none of their memory stays taken."""
     environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     try:
@@ -229,7 +229,7 @@ async def jax() -> Finding:
     if process.returncode:
         reason = err.decode(errors="replace").strip().rpartition("\n")[2]
         return broken("jax devices", reason, "pip install jax, or set JAX_PLATFORMS=cpu")
-    return Finding("jax devices", out.decode().strip())
+    return DoctorFinding("jax devices", out.decode().strip())
 
 
 def _memory() -> str:

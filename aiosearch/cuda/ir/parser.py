@@ -11,11 +11,12 @@ from .operations import (
     Alloc,
     Atomic,
     Barrier,
-    Call,
+    CallOperation,
     Compute,
     ConstantOperand,
     For,
     If,
+    IrValue,
     Load,
     MemorySpace,
     Operand,
@@ -26,7 +27,6 @@ from .operations import (
     Store,
     Symbol,
     Threads,
-    Value,
     Warp,
     While,
 )
@@ -46,14 +46,14 @@ _CALL = re.compile(r'call (\S+) "(.*?)"(?: (.*))?$')
 
 def parsed(text: str) -> ParallelFunction:
     """Gives the function of a text; raises TextError that names the line which it cannot read."""
-    return _Reader(text).function()
+    return _IrReader(text).function()
 
 
-class _Reader:
+class _IrReader:
     def __init__(self, text: str) -> None:
         self._lines = [line.strip() for line in text.splitlines()]
         self._place = 0
-        self._values: dict[int, Value] = {}
+        self._values: dict[int, IrValue] = {}
 
     def _error(self, reason: str) -> TextError:
         line = self._lines[self._place - 1] if self._place <= len(self._lines) else ""
@@ -127,17 +127,17 @@ class _Reader:
         operands = self._operands(tail)
         return Compute(self._single(defined), name, operands)
 
-    def _single(self, defined: list[str]) -> Value:
+    def _single(self, defined: list[str]) -> IrValue:
         if len(defined) != 1:
             raise self._error("this gives one value")
         return self._define(defined[0])
 
-    def _define(self, text: str) -> Value:
+    def _define(self, text: str) -> IrValue:
         match = _DEFINED.match(text)
         if match is None:
             raise self._error(f"{text} is no value with its type")
         number, hint, type = match.groups()
-        value = Value(int(number), self._type(type), hint or "")
+        value = IrValue(int(number), self._type(type), hint or "")
         self._values[value.number] = value
         return value
 
@@ -216,7 +216,7 @@ class _Reader:
         operands = self._operands(tail or "")
         text = quoted.encode().decode("unicode_escape")
         result = self._define(defined[0]) if defined else None
-        return Call(name, operands, text, result)
+        return CallOperation(name, operands, text, result)
 
     def _if(self, remaining: str, defined: list[str]) -> Operation:
         condition = self._operand(remaining.removeprefix("if ").removesuffix(" {"))
@@ -246,7 +246,7 @@ class _Reader:
         body, _ = self._block()
         return While(values, initial, body, tuple(map(self._define, defined)))
 
-    def _carried(self, text: str | None) -> tuple[tuple[Value, ...], tuple[Operand, ...]]:
+    def _carried(self, text: str | None) -> tuple[tuple[IrValue, ...], tuple[Operand, ...]]:
         if not text:
             return (), ()
         pairs = [item.split(" = ") for item in text.split(", ")]
@@ -268,15 +268,15 @@ def _number(text: str) -> int | float | bool:
     return int(text)
 
 
-_KINDS: dict[str, Callable[[_Reader, str, list[str]], Operation]] = {
-    "load": _Reader._load,
-    "store": _Reader._store,
-    "atomic.": _Reader._atomic,
-    "alloc": _Reader._alloc,
-    "warp.": _Reader._warp,
-    "barrier": _Reader._barrier,
-    "call": _Reader._call,
-    "if": _Reader._if,
-    "for": _Reader._for,
-    "threads": _Reader._threads,
+_KINDS: dict[str, Callable[[_IrReader, str, list[str]], Operation]] = {
+    "load": _IrReader._load,
+    "store": _IrReader._store,
+    "atomic.": _IrReader._atomic,
+    "alloc": _IrReader._alloc,
+    "warp.": _IrReader._warp,
+    "barrier": _IrReader._barrier,
+    "call": _IrReader._call,
+    "if": _IrReader._if,
+    "for": _IrReader._for,
+    "threads": _IrReader._threads,
 }

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..ir import folding
+from ..ir import constant_folding
 from ..ir.operations import (
     Alloc,
     Compute,
     ConstantOperand,
     For,
     If,
+    IrValue,
     Load,
     Operand,
     Operation,
     ParallelFunction,
     Region,
-    Value,
     While,
     operands,
     regions,
@@ -29,7 +29,7 @@ from ..ir.operations import (
     with_regions,
 )
 from ..ir.types import ScalarType
-from .rewriting import substituted
+from .rewriter import substituted
 
 
 def specialized(function: ParallelFunction, block: tuple[int, int, int]) -> ParallelFunction:
@@ -48,19 +48,19 @@ def specialized(function: ParallelFunction, block: tuple[int, int, int]) -> Para
 
 def simplified(block: Region, indices: Mapping[str, ConstantOperand] | None = None) -> Region:
     """An equal block: folded, without repeated pure operations, without dead ones."""
-    values: dict[Value, Operand] = {}
+    values: dict[IrValue, Operand] = {}
     folded = _Folding(indices or {}, values).block(block, {})
     return _alive(folded, set())
 
 
 class _Folding:
     def __init__(
-        self, indices: Mapping[str, ConstantOperand], values: dict[Value, Operand]
+        self, indices: Mapping[str, ConstantOperand], values: dict[IrValue, Operand]
     ) -> None:
         self._indices = indices
         self._values = values
 
-    def block(self, block: Region, seen: Mapping[object, Value]) -> Region:
+    def block(self, block: Region, seen: Mapping[object, IrValue]) -> Region:
         """`seen` has the pure operations whose results may be used here."""
         existing = dict(seen)
         lines: list[Operation] = []
@@ -69,12 +69,12 @@ class _Folding:
         return Region(tuple(lines), tuple(map(self._final, block.yields)))
 
     def _final(self, operand: Operand) -> Operand:
-        while isinstance(operand, Value) and operand in self._values:
+        while isinstance(operand, IrValue) and operand in self._values:
             operand = self._values[operand]
         return operand
 
     def _operation(
-        self, operation: Operation, existing: dict[object, Value], lines: list[Operation]
+        self, operation: Operation, existing: dict[object, IrValue], lines: list[Operation]
     ) -> None:
         (operation,) = substituted(Region((operation,)), self._values).operations
         match operation:
@@ -126,13 +126,13 @@ class _Folding:
         )
 
     def _compute(
-        self, operation: Compute, existing: dict[object, Value], lines: list[Operation]
+        self, operation: Compute, existing: dict[object, IrValue], lines: list[Operation]
     ) -> None:
         result, name = operation.result, operation.name
         if name in self._indices:
             self._values[result] = self._indices[name]
             return
-        value = folding.folded(name, result.type, operation.operands)
+        value = constant_folding.folded(name, result.type, operation.operands)
         if value is None:
             key = (name, result.type, operation.operands)
             value = existing.get(key)
@@ -160,9 +160,9 @@ class _Folding:
             lines.append(replace(operation, then=then, otherwise=otherwise, results=retained))
 
 
-def _alive(block: Region, needed: set[Value]) -> Region:
+def _alive(block: Region, needed: set[IrValue]) -> Region:
     """Without operations that only compute or read what nobody needs."""
-    needed.update(item for item in block.yields if isinstance(item, Value))
+    needed.update(item for item in block.yields if isinstance(item, IrValue))
     lines: list[Operation] = []
     for operation in reversed(block.operations):
         unused = not needed.intersection(results(operation))
@@ -172,6 +172,6 @@ def _alive(block: Region, needed: set[Value]) -> Region:
         operation = with_regions(operation, blocks)
         if unused and isinstance(operation, If) and not any(item.operations for item in blocks):
             continue
-        needed.update(item for item in operands(operation) if isinstance(item, Value))
+        needed.update(item for item in operands(operation) if isinstance(item, IrValue))
         lines.append(operation)
     return Region(tuple(reversed(lines)), block.yields)

@@ -8,29 +8,29 @@ from dataclasses import replace
 from ..ir.operations import (
     Address,
     Atomic,
-    Call,
+    CallOperation,
     Compute,
     For,
     If,
+    IrValue,
     Load,
     Operand,
     Operation,
     Region,
     Store,
     Threads,
-    Value,
     Warp,
     While,
 )
 
 
-def substituted(block: Region, values: Mapping[Value, Operand]) -> Region:
+def substituted(block: Region, values: Mapping[IrValue, Operand]) -> Region:
     """The block with values replaced, by what their replacements are replaced by in turn."""
     if not values:
         return block
 
     def final(operand: Operand) -> Operand:
-        while isinstance(operand, Value) and operand in values:
+        while isinstance(operand, IrValue) and operand in values:
             operand = values[operand]
         return operand
 
@@ -45,7 +45,7 @@ def substituted(block: Region, values: Mapping[Value, Operand]) -> Region:
 
     def first(operation: Operation) -> Operation:
         match operation:
-            case Compute() | Warp() | Call():
+            case Compute() | Warp() | CallOperation():
                 return replace(operation, operands=several(operation.operands))
             case Load():
                 return replace(operation, address=address(operation.address))

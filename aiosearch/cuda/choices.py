@@ -17,8 +17,8 @@ import numpy as np
 
 from .compiled.lowering import Choices, compiled, lowered
 from .ir.operations import ParallelFunction
-from .launching import Dims
-from .passes.cutting import Policy
+from .launches import Dims
+from .passes.minimum_cut import Policy
 
 _LANES = (None, 4, 8, 16, 32)
 _ROWS = (None, 1, 2, 4)

@@ -25,24 +25,24 @@ import numpy as np
 
 from ..errors import SourceError, UnsupportedConstruct
 from ..frontend.places import Held
-from ..frontend.translating import _Frame, _Loop
-from ..ir.building import block
+from ..frontend.translator import _Frame, _Loop
+from ..ir.builder import block
 from ..ir.operations import (
     Address,
-    Call,
+    CallOperation,
     ConstantOperand,
+    IrValue,
     Load,
-    Location,
     Operand,
     ParallelFunction,
     Parameter,
+    SourceLocation,
     Store,
-    Value,
 )
 from ..ir.types import ScalarType
-from ..passes.rewriting import substituted
+from ..passes.rewriter import substituted
+from .argument_types import ArrayArgument, Attribute, KernelArray, computed, promoted, scalar_of
 from .calls import Calls, is_natural
-from .typing import ArrayArgument, Attribute, KernelArray, computed, promoted, scalar_of
 
 _FALSE, _TRUE = ConstantOperand(False, ScalarType.BOOL), ConstantOperand(True, ScalarType.BOOL)
 _OPERATORS = {
@@ -92,11 +92,11 @@ class _Python(Calls):
         self._globals = {**closure.builtins, **closure.globals, **closure.nonlocals}
         return tree
 
-    def _at(self, node: ast.AST) -> Location:
+    def _at(self, node: ast.AST) -> SourceLocation:
         """Where a node stands; what has no place of its own is where the last one was."""
         if not hasattr(node, "lineno"):
             return self.builder.at
-        return Location(self._file, self._line + node.lineno - 1)
+        return SourceLocation(self._file, self._line + node.lineno - 1)
 
     def _refuse(self, node: ast.AST, construct: str) -> UnsupportedConstruct:
         return UnsupportedConstruct(construct, self._at(node))
@@ -118,7 +118,7 @@ class _Python(Calls):
         self.statements(tree.body)
         lines = [*self.builder.prologue, *self.builder.lines]
         whole = substituted(block(lines), self._kept)
-        at = Location(self._file, self._line)
+        at = SourceLocation(self._file, self._line)
         return ParallelFunction(tree.name, tuple(parameters), whole, (), True, at)
 
     def _argument(self, name: str, type: ScalarType | ArrayArgument) -> list[Parameter]:
@@ -219,7 +219,7 @@ class _Python(Calls):
             self._assign("return", self._operand(value))
         self.environment[frame.returned] = (_TRUE,)
         if self._waits and len(self._frames) == 1:
-            self.builder.write(Call("exit", (), at=self.builder.at))
+            self.builder.write(CallOperation("exit", (), at=self.builder.at))
 
     def _store(self, target: ast.expr, value: Any) -> None:
         match target:
@@ -365,7 +365,7 @@ class _Python(Calls):
         return self._as_operand(self._evaluate(node), node)
 
     def _as_operand(self, value: Any, node: ast.AST) -> Operand:
-        if isinstance(value, Value | ConstantOperand):
+        if isinstance(value, IrValue | ConstantOperand):
             return value
         if isinstance(value, bool | np.bool_):
             return ConstantOperand(bool(value), ScalarType.BOOL)
@@ -448,7 +448,7 @@ class _Python(Calls):
             if index is not None:
                 return self._index_value(f"{index}.{axis}")
             return Attribute(full)
-        if isinstance(owner, ModuleType) or not isinstance(owner, Value | ConstantOperand):
+        if isinstance(owner, ModuleType) or not isinstance(owner, IrValue | ConstantOperand):
             try:
                 return getattr(owner, name)
             except AttributeError:

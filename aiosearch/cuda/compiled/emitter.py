@@ -24,19 +24,19 @@ from ..ir.operations import (
     Alloc,
     Atomic,
     Barrier,
-    Call,
+    CallOperation,
     Compute,
     For,
     If,
+    IrValue,
     Load,
-    Location,
     Operand,
     Operation,
     ParallelFunction,
     Region,
+    SourceLocation,
     Store,
     Threads,
-    Value,
     Warp,
     While,
     walk,
@@ -44,8 +44,8 @@ from ..ir.operations import (
 from ..ir.types import ScalarType
 from . import backend
 from .accesses import Accesses, Lanes
+from .llvm_text import TYPES, ascending, short, vector
 from .shapes import UNIFORM, Grouping, Shape
-from .writing import TYPES, ascending, short, vector
 
 _ALIGN = 64
 _WARP = 32
@@ -61,7 +61,7 @@ class Emitted:
     name: str
     scratch: int
     """Bytes of scratch memory, dynamic shared memory not included."""
-    assertions: tuple[Location, ...]
+    assertions: tuple[SourceLocation, ...]
     """The lines of assertions; one that fails leaves its place in this list plus one."""
 
 
@@ -75,7 +75,7 @@ class _Emitter(Accesses):
         super().__init__(function, grouping, contract)
         self._group: dict[str, Lanes] = {}
         """The indices of a block and of its threads, by their names."""
-        self._assertions: list[Location] = []
+        self._assertions: list[SourceLocation] = []
         self._peeled = False
 
     # --- the function
@@ -165,7 +165,7 @@ class _Emitter(Accesses):
                 self._threads(operation)
             case Warp():
                 self._values[operation.result] = self._warp(operation)
-            case Call():
+            case CallOperation():
                 self._call(operation)
             case Barrier(level="warp"):
                 pass  # the lanes of a warp go in step
@@ -396,7 +396,7 @@ class _Emitter(Accesses):
     def _apart(
         self,
         operation: For | While,
-        carried: Sequence[Value],
+        carried: Sequence[IrValue],
         initial: Sequence[Operand],
         body: Region,
         bounds: tuple[Lanes, Lanes] | None,
@@ -460,7 +460,7 @@ class _Emitter(Accesses):
         assert bounds is not None
         counter, type = self._values[operation.counter], operation.counter.type
         name = "lt" if operation.step > 0 else "gt"
-        compare = Compute(Value(0, ScalarType.BOOL), name, (Value(0, type), Value(0, type)))
+        compare = Compute(IrValue(0, ScalarType.BOOL), name, (IrValue(0, type), IrValue(0, type)))
         parts = tuple(
             self._arithmetic.compute(
                 compare, [self._spread(counter, row), self._spread(bounds[1], row)], self._lanes
@@ -631,7 +631,7 @@ class _Emitter(Accesses):
             collected = text.line(f"icmp eq i32 {bits}, {whole}")
         return Lanes(UNIFORM, (text.line(f"zext i1 {collected} to i32"),), ScalarType.I32)
 
-    def _call(self, operation: Call) -> None:
+    def _call(self, operation: CallOperation) -> None:
         text = self._text
         match operation.name:
             case "assert":
@@ -655,7 +655,7 @@ class _Emitter(Accesses):
             case _:
                 raise CudaError(f"{operation.at}: {operation.name} cannot be called by a kernel")
 
-    def _printf(self, operation: Call) -> None:
+    def _printf(self, operation: CallOperation) -> None:
         text, lanes = self._text, self._lanes
         data = operation.text.encode() + b"\0"
         name = f"@format{len(text.globals)}"

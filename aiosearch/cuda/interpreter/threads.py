@@ -22,34 +22,34 @@ from ..ir.operations import (
     Alloc,
     Atomic,
     Barrier,
-    Call,
+    CallOperation,
     Compute,
     ConstantOperand,
     For,
     If,
+    IrValue,
     Load,
-    Location,
     MemorySpace,
     Operand,
     Operation,
     ParallelFunction,
     Region,
+    SourceLocation,
     Store,
     Threads,
-    Value,
     Warp,
     While,
     operands,
     walk,
 )
-from . import arithmetic, formatting
+from . import arithmetic, printf
 from .arithmetic import NUMPY, Array
-from .findings import KernelFaults, Kind
+from .findings import FindingKind, KernelFaults
 from .memory import AddressSpace, MemoryBuffer, gathered, scattered
 from .shadow import Accessors, Shadow
 
 Dims: TypeAlias = tuple[int, int, int]
-Outside: TypeAlias = Callable[[Call, Sequence[Array]], Array | None]
+Outside: TypeAlias = Callable[[CallOperation, Sequence[Array]], Array | None]
 """Does what a host function calls."""
 
 _LANES = 1 << 15
@@ -107,7 +107,7 @@ class _Lanes:
         self._findings = run.findings
         self._blocks, self._threads = len(blocks), threads
         self._lanes = len(blocks) * threads
-        self._values: dict[Value, Array] = {}
+        self._values: dict[IrValue, Array] = {}
         self._lane = np.arange(self._lanes)
         self._block_of = self._lane // threads
         self._thread = blocks.start * threads + self._lane
@@ -120,7 +120,7 @@ class _Lanes:
             item
             for operation in walk(run.function.body)
             for item in (*operands(operation), *_yielded(operation))
-            if isinstance(item, Value)
+            if isinstance(item, IrValue)
         }
         self._own: list[MemoryBuffer] = []
         self._exited = np.zeros(self._lanes, np.bool_)
@@ -193,7 +193,7 @@ class _Lanes:
                 self._barrier(operation, mask)
             case Warp():
                 self._warp(operation, mask)
-            case Call():
+            case CallOperation():
                 self._call(operation, mask)
             case Threads():
                 raise CudaError("the interpreter runs kernels before they are lowered")
@@ -239,7 +239,9 @@ class _Lanes:
             turns += 1
             if turns > _MOST_TURNS:
                 self._fault(
-                    Kind.ENDLESS, operation.at, f"the loop does not end in {_MOST_TURNS} turns"
+                    FindingKind.ENDLESS,
+                    operation.at,
+                    f"the loop does not end in {_MOST_TURNS} turns",
                 )
                 break
         for result, value in zip(operation.results, carried, strict=True):
@@ -274,7 +276,7 @@ class _Lanes:
         return active, np.broadcast_to(place, mask.shape)[active]
 
     def _accesses(
-        self, address: Address, mask: Array, size: int, at: Location, verb: str
+        self, address: Address, mask: Array, size: int, at: SourceLocation, verb: str
     ) -> list[tuple[MemoryBuffer, Array, Array]]:
         """The buffers of an access, the lanes at each, and their positions; faults are left out."""
         active, addresses = self._addresses(address, mask)
@@ -283,7 +285,7 @@ class _Lanes:
             lanes = active[places]
             if buffer is None:
                 self._fault(
-                    Kind.OUT_OF_BOUNDS,
+                    FindingKind.OUT_OF_BOUNDS,
                     at,
                     f"{verb} through a pointer to nothing, by {self._named(lanes[0])}",
                     count=lanes.size,
@@ -296,7 +298,7 @@ class _Lanes:
             crooked = positions % size != 0
             if crooked.any() and self._findings is not None:
                 self._fault(
-                    Kind.MISALIGNED,
+                    FindingKind.MISALIGNED,
                     at,
                     f"{verb} of {size} bytes at byte {positions[crooked][0]} of {buffer.name}",
                     count=int(crooked.sum()),
@@ -312,7 +314,7 @@ class _Lanes:
         inside: Array,
         lanes: Array,
         size: int,
-        at: Location,
+        at: SourceLocation,
         verb: str,
     ) -> None:
         first = int(np.flatnonzero(~inside)[0])
@@ -322,7 +324,7 @@ class _Lanes:
         index, remaining = divmod(offset, size)
         where = f"element {index}" if not remaining else f"byte {offset}"
         self._fault(
-            Kind.OUT_OF_BOUNDS,
+            FindingKind.OUT_OF_BOUNDS,
             at,
             f"{verb} of {where} of {buffer.name}, which has {buffer.size // size}, by"
             f" {self._named(lanes[first])}",
@@ -352,14 +354,14 @@ class _Lanes:
         self._values[operation.result] = result
 
     def _check_initialized(
-        self, buffer: MemoryBuffer, lanes: Array, positions: Array, at: Location
+        self, buffer: MemoryBuffer, lanes: Array, positions: Array, at: SourceLocation
     ) -> None:
         assert buffer.initialized is not None
         unwritten = ~buffer.initialized[positions]
         if unwritten.any():
             first = int(np.flatnonzero(unwritten)[0])
             self._fault(
-                Kind.UNINITIALIZED,
+                FindingKind.UNINITIALIZED,
                 at,
                 f"read of {buffer.name} where nothing was written, by {self._named(lanes[first])}",
                 count=int(unwritten.sum()),
@@ -426,7 +428,7 @@ class _Lanes:
             row = rows[divergent[0]]
             missing = int(np.flatnonzero(~row & expected.reshape(shape)[divergent[0]])[0])
             self._fault(
-                Kind.DIVERGENT_BARRIER,
+                FindingKind.DIVERGENT_BARRIER,
                 operation.at,
                 f"{int(row.sum())} of {self._threads} threads of a block reach the barrier; thread"
                 f" {missing} does not",
@@ -454,7 +456,7 @@ class _Lanes:
         if absent.any():
             which = int(np.flatnonzero(absent)[0])
             self._fault(
-                Kind.WARP,
+                FindingKind.WARP,
                 operation.at,
                 f"{self._named(which)} takes a value from lane {int(target[which])} of its warp,"
                 " which does not take part",
@@ -473,19 +475,19 @@ class _Lanes:
         collected = bits != 0 if operation.name == "any" else bits == present
         return np.asarray(collected[self._warp_of]).astype(np.int32)
 
-    def _call(self, operation: Call, mask: Array) -> None:
+    def _call(self, operation: CallOperation, mask: Array) -> None:
         values = [self._value(item) for item in operation.operands]
         if operation.name == "printf":
             for lane in np.flatnonzero(mask):
                 row = [np.broadcast_to(item, mask.shape)[lane] for item in values]
-                self._run.output(formatting.formatted(operation.text, row))
+                self._run.output(printf.formatted(operation.text, row))
             return
         if operation.name == "assert":
             failed = mask & ~np.broadcast_to(values[0], mask.shape)
             if failed.any():
                 which = self._named(int(np.flatnonzero(failed)[0]))
                 self._fault(
-                    Kind.ASSERTION,
+                    FindingKind.ASSERTION,
                     operation.at,
                     f"the assertion fails in {which}",
                     int(failed.sum()),
@@ -506,7 +508,7 @@ class _Lanes:
 
     # --- faults
 
-    def _fault(self, kind: Kind, at: Location, message: str, count: int = 1) -> None:
+    def _fault(self, kind: FindingKind, at: SourceLocation, message: str, count: int = 1) -> None:
         if self._findings is None:
             raise CudaError(f"{at}: {kind}: {message}")
         self._findings.add(kind, at, message, count=count)

@@ -17,28 +17,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import SourceError, UnsupportedConstruct
-from ..ir.building import block
+from ..ir.builder import block
 from ..ir.operations import (
     Address,
     Atomic,
     Barrier,
-    Call,
+    CallOperation,
     ConstantOperand,
     For,
     If,
+    IrValue,
     Load,
-    Location,
     MemorySpace,
     Operand,
     ParallelFunction,
     Parameter,
+    SourceLocation,
     Store,
     Symbol,
-    Value,
     While,
 )
 from ..ir.types import ScalarType
-from . import clang, declarations, intrinsics, layout, loops, scanning
+from . import clang, declarations, intrinsics, layout, loops, scanner
 from .counting import Counting
 from .places import Held, Leaves, Place, Stored
 
@@ -76,8 +76,8 @@ class Translator(Counting):
         self._addressed: set[int] = set()
         self._symbols: dict[int, Symbol] = {}
         self._shared: dict[int, Place] = {}
-        self._dynamic: Value | None = None
-        self._kept: dict[Value, Operand] = {}
+        self._dynamic: IrValue | None = None
+        self._kept: dict[IrValue, Operand] = {}
         """Loop-carried values that turned out to be what they began as."""
 
     # --- functions
@@ -87,8 +87,8 @@ class Translator(Counting):
         clang.require_right(cursor, self._errors)
         body = clang.body(cursor)
         at = clang.location(cursor)
-        self._addressed |= scanning.addressed(body)
-        self._waits = scanning.Barriers().inside(body)
+        self._addressed |= scanner.addressed(body)
+        self._waits = scanner.Barriers().inside(body)
         parameters: list[Parameter] = []
         for parameter in clang.parameters(cursor):
             parameters += self._parameter(parameter)
@@ -103,7 +103,7 @@ class Translator(Counting):
         self.statements(clang.children(body))
         yields = self.read(place) if place is not None else ()
         lines = [*self.builder.prologue, *self.builder.lines]
-        from ..passes.rewriting import substituted
+        from ..passes.rewriter import substituted
 
         whole = substituted(block(lines, *yields), self._kept)
         symbols = tuple(self._symbols.values())
@@ -204,7 +204,7 @@ class Translator(Counting):
                 values += self.value(argument)
         type = layout.scalar(cursor.type)
         result = self.builder.value(type) if type is not None else None
-        self.builder.write(Call(name, tuple(values), "", result, self.builder.at))
+        self.builder.write(CallOperation(name, tuple(values), "", result, self.builder.at))
         return () if result is None else (result,)
 
     def _launched(self, cursor: Any, launch: Any) -> Leaves:
@@ -221,7 +221,7 @@ class Translator(Counting):
             values += self.value(argument)
         name = declarations.signature(cursor.referenced)
         self.builder.write(
-            Call("launch", (*shape, shared, *values), name, None, clang.location(cursor))
+            CallOperation("launch", (*shape, shared, *values), name, None, clang.location(cursor))
         )
         return ()
 
@@ -265,7 +265,7 @@ class Translator(Counting):
             raise UnsupportedConstruct(f"the recursion of {function.spelling}", at)
         clang.require_right(function, self._errors)
         body = clang.body(function)
-        self._addressed |= scanning.addressed(body)
+        self._addressed |= scanner.addressed(body)
         receiver, arguments = self._object(cursor, function)
         result = None
         type = function.result_type
@@ -411,7 +411,7 @@ class Translator(Counting):
         for place, cursor in enumerate(cursors):
             self.statement(cursor)
             behind = cursors[place + 1 :]
-            if not behind or not scanning.jumps(cursor):
+            if not behind or not scanner.jumps(cursor):
                 continue
             stopped = self._stopped()
             if stopped == _TRUE:
@@ -525,7 +525,7 @@ class Translator(Counting):
             frame.reference = self.place(inner[0])
         self.environment[frame.returned] = (_TRUE,)
         if self._waits and len(self._frames) == 1:
-            self.builder.write(Call("exit", (), at=clang.location(cursor)))
+            self.builder.write(CallOperation("exit", (), at=clang.location(cursor)))
 
     def break_statement(self, cursor: Any) -> None:
         self.environment[self._loops[-1].broke] = (_TRUE,)
@@ -550,7 +550,13 @@ class Translator(Counting):
         self._repeated(condition, body, None, clang.location(cursor), tests_first=False)
 
     def _repeated(
-        self, condition: Any, body: Any, increment: Any, at: Location, *, tests_first: bool = True
+        self,
+        condition: Any,
+        body: Any,
+        increment: Any,
+        at: SourceLocation,
+        *,
+        tests_first: bool = True,
     ) -> None:
         """A loop of any kind; whether to go on is a carried value, computed at the end."""
         parts = [item for item in (condition, body, increment) if item is not None]
@@ -575,7 +581,9 @@ class Translator(Counting):
         self._finish([going, *keys], carried, before, lines, at, None)
         del self.environment[going]
 
-    def _body(self, body: Any, increment: Any, condition: Any, going: int, at: Location) -> None:
+    def _body(
+        self, body: Any, increment: Any, condition: Any, going: int, at: SourceLocation
+    ) -> None:
         loop = _Loop(self.new_key((_FALSE,)), self.new_key((_FALSE,)))
         self._loops.append(loop)
         self.statements([body])
@@ -599,7 +607,7 @@ class Translator(Counting):
             del self.environment[key]
 
     def _counted(
-        self, initial: Any, condition: Any, increment: Any, body: Any, at: Location
+        self, initial: Any, condition: Any, increment: Any, body: Any, at: SourceLocation
     ) -> bool:
         """Tries a loop as one that counts; says whether it is."""
         counting = self.counting(initial, condition, increment, body)
@@ -628,18 +636,18 @@ class Translator(Counting):
     def _assigned_keys(self, parts: Sequence[Any]) -> list[int]:
         """The variables of the environment that a loop may assign, and its function's flag."""
         keys: set[int] = set()
-        for number in scanning.assigned(parts):
+        for number in scanner.assigned(parts):
             place = self.places.get(number)
             if isinstance(place, Held) and place.key in self.environment:
                 keys.add(place.key)
-        if any("return" in scanning.jumps(item) for item in parts):
+        if any("return" in scanner.jumps(item) for item in parts):
             frame = self._frames[-1]
             keys.add(frame.returned)
             if frame.result is not None:
                 keys.add(frame.result.key)
         return sorted(keys)
 
-    def _carry(self, keys: Sequence[int]) -> list[tuple[Value, ...]]:
+    def _carry(self, keys: Sequence[int]) -> list[tuple[IrValue, ...]]:
         """Gives the variables of a loop new values, which stand for those of any iteration."""
         carried = []
         for key in keys:
@@ -651,17 +659,17 @@ class Translator(Counting):
     def _finish(
         self,
         keys: Sequence[int],
-        carried: list[tuple[Value, ...]],
+        carried: list[tuple[IrValue, ...]],
         before: dict[int, Leaves],
         lines: list[Any],
-        at: Location,
-        counting: tuple[Value, Operand, Operand, int] | None,
+        at: SourceLocation,
+        counting: tuple[IrValue, Operand, Operand, int] | None,
     ) -> None:
         """Writes the loop. What it carried and never changed is what it was before."""
-        inside: list[Value] = []
+        inside: list[IrValue] = []
         outside: list[Operand] = []
         last: list[Operand] = []
-        results: list[Value] = []
+        results: list[IrValue] = []
         after = self.environment
         self.environment = {key: after[key] for key in before if key in after}
         if counting is not None:

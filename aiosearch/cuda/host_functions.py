@@ -14,10 +14,10 @@ import numpy as np
 
 from .errors import CudaError, LaunchError
 from .interpreter.memory import AddressSpace, MemoryBuffer
-from .interpreter.running import Run
-from .ir.operations import Call, ParallelFunction
+from .interpreter.threads import Run
+from .ir.operations import CallOperation, ParallelFunction
 from .ir.types import ScalarType
-from .launching import Array, Dims, Symbols, array_of, flattened, scalar_of
+from .launches import Array, Dims, Symbols, array_of, flattened, scalar_of
 
 _SUCCESS = np.asarray(0, np.int32)
 
@@ -85,7 +85,7 @@ class _Session:
         )()
         return results[0].reshape(-1)[0].item() if results else None
 
-    def _outside(self, call: Call, operands: Sequence[Array]) -> Array | None:
+    def _outside(self, call: CallOperation, operands: Sequence[Array]) -> Array | None:
         values = [entry.reshape(-1)[0].item() for entry in operands]
         if call.name == "launch":
             self._launch(call, values)
@@ -95,7 +95,7 @@ class _Session:
             raise CudaError(f"{call.at}: {call.name} is not supported in a host function")
         return action(self, values)
 
-    def _launch(self, call: Call, values: list[Any]) -> None:
+    def _launch(self, call: CallOperation, values: list[Any]) -> None:
         grid, block = tuple(values[:3]), tuple(values[3:6])
         passed: list[int | float | bool] = []
         for operand, value in zip(call.operands[7:], values[7:], strict=True):

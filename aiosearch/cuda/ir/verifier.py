@@ -8,9 +8,9 @@ from ..errors import CudaError
 from .operations import (
     For,
     If,
+    IrValue,
     ParallelFunction,
     Region,
-    Value,
     While,
     inner,
     operands,
@@ -26,7 +26,7 @@ def verify(function: ParallelFunction) -> None:
     _block(function.body, outside, set(outside), function.name)
 
 
-def _block(block: Region, visible: Set[Value], defined: set[Value], name: str) -> None:
+def _block(block: Region, visible: Set[IrValue], defined: set[IrValue], name: str) -> None:
     here = set(visible)
     for operation in block.operations:
         for operand in operands(operation):
@@ -44,8 +44,8 @@ def _block(block: Region, visible: Set[Value], defined: set[Value], name: str) -
         _require(operand, here, name)
 
 
-def _require(operand: object, visible: set[Value], name: str) -> None:
-    if isinstance(operand, Value) and operand not in visible:
+def _require(operand: object, visible: set[IrValue], name: str) -> None:
+    if isinstance(operand, IrValue) and operand not in visible:
         raise CudaError(f"{name}: %{operand.number} is used where it is not defined")
 
 

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence, Set
 from enum import StrEnum
 
-from ..ir.operations import Value
+from ..ir.operations import IrValue
 
 _INFINITE = 1 << 40
 
@@ -41,8 +41,8 @@ class Policy(StrEnum):
 
 
 def minimum_cut(
-    operands: Mapping[Value, Sequence[Value]], sources: Set[Value], sinks: Set[Value]
-) -> set[Value]:
+    operands: Mapping[IrValue, Sequence[IrValue]], sources: Set[IrValue], sinks: Set[IrValue]
+) -> set[IrValue]:
     """The values to store: for each, `operands` has those that it can be computed from."""
     graph = _Graph()
     for value, several in operands.items():

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from . import folding
+from . import constant_folding
 from .operations import (
     NOWHERE,
     Address,
     Alloc,
     Compute,
     ConstantOperand,
-    Location,
+    IrValue,
     MemorySpace,
     Operand,
     Operation,
     Region,
-    Value,
+    SourceLocation,
 )
 from .types import ScalarType
 
@@ -30,17 +30,17 @@ class RegionBuilder:
     """Where operations go that are written next, and the numbers of values."""
 
     number: int = 0
-    at: Location = NOWHERE
+    at: SourceLocation = NOWHERE
     prologue: list[Operation] = field(default_factory=list)
     """What stands before all else: allocations, and indices of threads and blocks."""
     lines: list[Operation] = field(default_factory=list)
-    _indices: dict[str, Value] = field(default_factory=dict)
+    _indices: dict[str, IrValue] = field(default_factory=dict)
     _negated: dict[Operand, Operand] = field(default_factory=dict)
     """Of what each truth value is the opposite."""
 
-    def value(self, type: ScalarType, hint: str = "") -> Value:
+    def value(self, type: ScalarType, hint: str = "") -> IrValue:
         self.number += 1
-        return Value(self.number, type, hint)
+        return IrValue(self.number, type, hint)
 
     def write(self, operation: Operation) -> None:
         self.lines.append(operation)
@@ -56,7 +56,7 @@ class RegionBuilder:
 
     def compute(self, name: str, type: ScalarType, *operands: Operand, hint: str = "") -> Operand:
         """Writes a pure operation, or gives what it is known to be."""
-        existing = folding.folded(name, type, operands)
+        existing = constant_folding.folded(name, type, operands)
         if existing is None and type is ScalarType.BOOL:
             existing = self._opposite(name, operands)
         if existing is not None:
@@ -91,7 +91,7 @@ class RegionBuilder:
     def negated(self, condition: Operand) -> Operand:
         return self.compute("not", ScalarType.BOOL, condition)
 
-    def index(self, name: str) -> Value:
+    def index(self, name: str) -> IrValue:
         """A thread's or block's index, or a size of the launch; each is computed once."""
         if name not in self._indices:
             result = self.value(ScalarType.U32, name.replace(".", ""))
@@ -101,7 +101,7 @@ class RegionBuilder:
 
     def alloc(
         self, space: MemorySpace, size: int | None, element: ScalarType, hint: str = ""
-    ) -> Value:
+    ) -> IrValue:
         result = self.value(ScalarType.PTR, hint)
         self.prologue.append(Alloc(result, space, size, element, self.at))
         return result

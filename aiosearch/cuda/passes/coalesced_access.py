@@ -17,6 +17,7 @@ from dataclasses import replace
 from ..ir.operations import (
     Alloc,
     Compute,
+    IrValue,
     Load,
     MemorySpace,
     Operation,
@@ -24,13 +25,12 @@ from ..ir.operations import (
     Region,
     Store,
     Threads,
-    Value,
     operands,
     regions,
     walk,
     with_regions,
 )
-from .rewriting import substituted
+from .rewriter import substituted
 
 
 def coalesced(function: ParallelFunction) -> ParallelFunction:
@@ -44,9 +44,9 @@ def coalesced(function: ParallelFunction) -> ParallelFunction:
         value
         for operation in walk(function.body)
         for value in operands(operation)
-        if isinstance(value, Value) and value in cells
+        if isinstance(value, IrValue) and value in cells
     )
-    merged: dict[Value, Value] = {}
+    merged: dict[IrValue, IrValue] = {}
     body = _block(function.body, uses, merged)
     if not merged:
         return function
@@ -57,7 +57,7 @@ def coalesced(function: ParallelFunction) -> ParallelFunction:
     return replace(function, body=Region(lines, body.yields))
 
 
-def _block(block: Region, uses: Counter[Value], merged: dict[Value, Value]) -> Region:
+def _block(block: Region, uses: Counter[IrValue], merged: dict[IrValue, IrValue]) -> Region:
     lines: list[Operation] = []
     for operation in block.operations:
         if isinstance(operation, Threads):
@@ -71,7 +71,10 @@ def _block(block: Region, uses: Counter[Value], merged: dict[Value, Value]) -> R
 
 
 def _shortened(
-    threads: Threads, before: list[Operation], uses: Counter[Value], merged: dict[Value, Value]
+    threads: Threads,
+    before: list[Operation],
+    uses: Counter[IrValue],
+    merged: dict[IrValue, IrValue],
 ) -> Threads:
     """Without copies that an earlier loop over threads can do instead."""
     loads = {item.result: item for item in threads.body.operations if isinstance(item, Load)}
@@ -81,8 +84,8 @@ def _shortened(
             target, load = operation.address.base, loads[operation.value]
             source = load.address.base
             if (
-                isinstance(source, Value)
-                and isinstance(target, Value)
+                isinstance(source, IrValue)
+                and isinstance(target, IrValue)
                 and source != target
                 and source not in merged
                 and target not in merged.values()
@@ -109,7 +112,7 @@ def _is_cell(load: Load, store: Store) -> bool:
     ) and (first.scale == store.type.size)
 
 
-def _is_last(source: Value, target: Value, before: list[Operation]) -> bool:
+def _is_last(source: IrValue, target: IrValue, before: list[Operation]) -> bool:
     """Whether the source is stored by a loop over threads since which nobody uses the target."""
     for operation in reversed(before):
         if isinstance(operation, Threads):
@@ -126,5 +129,5 @@ def _is_last(source: Value, target: Value, before: list[Operation]) -> bool:
     return False
 
 
-def _mentions(operation: Operation, value: Value) -> int:
+def _mentions(operation: Operation, value: IrValue) -> int:
     return sum(value in operands(item) for item in walk(Region((operation,))))
