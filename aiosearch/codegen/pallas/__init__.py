@@ -1,4 +1,4 @@
-"""Kernels of the tile IR as Pallas text, for the GPU through Triton."""
+"""Kernels of the tile IR as Pallas text, for the GPU through Triton or Mosaic."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .dialect import CUSTOM_CALLS, without_backend_warning
     from .errors import CannotPrint
     from .layout import Tiling
+    from .mosaic.module import write_mosaic
+    from .mosaic.tilings import mosaic_tilings
     from .printer.module import name_of, write
     from .space.split_reduction import split
     from .space.split_space import Parted, different, modules, plans
@@ -26,12 +28,14 @@ __all__ = [
     "described_kernels",
     "different",
     "modules",
+    "mosaic_tilings",
     "name_of",
     "parameters",
     "plans",
     "split",
     "without_backend_warning",
     "write",
+    "write_mosaic",
 ]
 
 __getattr__ = lazily(
@@ -43,6 +47,8 @@ __getattr__ = lazily(
         "without_backend_warning": ".dialect",
         "CannotPrint": ".errors",
         "Tiling": ".layout",
+        "mosaic_tilings": ".mosaic.tilings",
+        "write_mosaic": ".mosaic.module",
         "name_of": ".printer.module",
         "write": ".printer.module",
         "split": ".space.split_reduction",
