@@ -66,6 +66,17 @@ def described_gpu() -> str:
     return described_as(gpu.device_kind, getattr(gpu, "compute_capability", ""))
 
 
+def has_mosaic() -> bool:
+    """Whether the GPU has warpgroups, and this jax a printer's `plgpu.kernel` for them."""
+    if not getattr(jax.devices("cuda")[0], "compute_capability", "").startswith("9."):
+        return False
+    try:
+        from jax.experimental.pallas import mosaic_gpu
+    except ImportError:
+        return False
+    return hasattr(mosaic_gpu, "kernel")
+
+
 def undescribed_reason() -> str:
     """Why no kernels are made for the GPU that is here; nothing where they are."""
     if described_gpu():

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .errors import CannotPrint
     from .layout import Tiling
     from .mosaic.module import write_mosaic
-    from .mosaic.tilings import mosaic_tilings
+    from .mosaic.tilings import mosaic_choices, mosaic_tilings
     from .printer.module import name_of, write
     from .space.split_reduction import split
     from .space.split_space import Parted, different, modules, plans
@@ -28,6 +28,7 @@ __all__ = [
     "described_kernels",
     "different",
     "modules",
+    "mosaic_choices",
     "mosaic_tilings",
     "name_of",
     "parameters",
@@ -47,6 +48,7 @@ __getattr__ = lazily(
         "without_backend_warning": ".dialect",
         "CannotPrint": ".errors",
         "Tiling": ".layout",
+        "mosaic_choices": ".mosaic.tilings",
         "mosaic_tilings": ".mosaic.tilings",
         "write_mosaic": ".mosaic.module",
         "name_of": ".printer.module",

@@ -62,6 +62,8 @@ class CandidateQuestion(Struct, frozen=True):
     gpu: str = ""
     """The device for which kernels are to be made, by the name that `devices` has for it; empty for
     none."""
+    mosaic: bool = False
+    """Whether kernels are also made for Mosaic GPU, which is there and can be timed."""
 
 
 class Prepacking(Struct, frozen=True):
@@ -227,7 +229,7 @@ class _VerifiedRewrites:
     def _kernels(self, program: Program) -> KernelSpace:
         asked = self._question
         if asked.gpu:
-            return GpuKernels(program, device(asked.gpu), self._tell)
+            return GpuKernels(program, device(asked.gpu), self._tell, mosaic=asked.mosaic)
         return CpuKernels(program, host(), asked.threads, asked.constant)
 
     def prepared(self, forms: Iterable[_VerifiedRewrite]) -> Iterator[Program]:

@@ -19,6 +19,7 @@ from ...codegen.schedule.plans import ModulePlan, ModulePlans, best_plans
 from ...devices import Device
 from ...tensor import Program
 from .jax_source import names
+from .mosaic_kernels import MosaicKernels
 from .schedule_point import KernelSource, SchedulePoint, point_of
 
 _TRIED = 4
@@ -29,11 +30,17 @@ class GpuKernels:
     """All ways to run one program, with reductions in parts where that may be faster.
 
     Raises `TensorError` where it cannot be lowered. What cannot be printed is left out, and `tell`
-    hears why.
+    hears why. With `mosaic` the kernels that suit a warpgroup are offered in both printers' text,
+    and otherwise in Triton's alone: which one is faster only a race on the device says.
     """
 
     def __init__(
-        self, program: Program, device: Device, tell: Callable[[str], None] = lambda text: None
+        self,
+        program: Program,
+        device: Device,
+        tell: Callable[[str], None] = lambda text: None,
+        *,
+        mosaic: bool = False,
     ) -> None:
         function, _ = names(program)
         plain = replace(lower(program), name=function)
@@ -50,6 +57,12 @@ class GpuKernels:
             for parting in parted.promising
             if _is_printed(parted.tilings(parting), reasons)
         ]
+        self._mosaic = MosaicKernels(
+            list(modules) if mosaic else [],
+            device,
+            len(self._parted),
+            lambda reason: reasons.update({reason: None}),
+        )
         for reason in reasons:
             tell(describe_missing_kernels(reason))
 
@@ -62,10 +75,12 @@ class GpuKernels:
             ]
             for at, parting in self._ways
         ]
-        return best_plans(ways, most)
+        return best_plans([*ways, *self._mosaic.first(most)], most)
 
     def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
         """The points that differ in one choice: in a tiling, or in how a reduction is parted."""
+        if self._mosaic.has(place):
+            return self._mosaic.neighbours(place)
         at, parting = place.module, place.parting
         parted = self._parted[at]
         near = parted.tilings(parting).beside(place.points)
@@ -79,6 +94,8 @@ class GpuKernels:
 
     def source(self, place: SchedulePoint) -> KernelSource:
         """What runs a point; raises `IllegalPointError` where there is none, or `CannotPrint`."""
+        if self._mosaic.has(place):
+            return self._mosaic.source(place)
         plan = self._parted[place.module].tilings(place.parting).at(place.points)
         text = write(plan.module, plan.schedules)
         return KernelSource(_how(plan), plan.seconds, text, name_of(plan.module))

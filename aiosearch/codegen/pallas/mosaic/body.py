@@ -53,9 +53,7 @@ def warpgroup_body(layout: WarpgroupLayout, name: str, names: NameAllocator) -> 
     lines = printer.lines()
     head = f"def {name}({', '.join([*refs.values(), *printer.scratch])}):"
     text = (head, *(_INDENT + line if line else "" for line in [*documentation(layout), *lines]))
-    return WarpgroupFunction(
-        text, tuple(inputs), tuple(outputs), tuple(printer.scratch.values())
-    )
+    return WarpgroupFunction(text, tuple(inputs), tuple(outputs), tuple(printer.scratch.values()))
 
 
 class _WarpgroupBody:
@@ -77,13 +75,13 @@ class _WarpgroupBody:
 
     def _stage(self, load: ir.BufferLoad) -> None:
         if load not in self._staged:
-            tile = staged_tile(
-                self._layout, load, self._names.fresh(f"{load.buffer.name}_smem")
-            )
+            tile = staged_tile(self._layout, load, self._names.fresh(f"{load.buffer.name}_smem"))
             self._staged[load] = tile
-            self._claim(tile.name, tile.scratch(self._stages), tile.bytes * (
-                self._stages if tile.streamed else 1
-            ))
+            self._claim(
+                tile.name,
+                tile.scratch(self._stages),
+                tile.bytes * (self._stages if tile.streamed else 1),
+            )
 
     def _claim(self, name: str, text: str, size: int) -> None:
         """Adds to the scratch memory; raises CannotPrint where a block has not as much."""
@@ -282,9 +280,9 @@ class _WarpgroupBody:
         """Writes the loop around its lines, and the accumulators around the loop."""
         arrived, fetch = copies
         layout, scope, stages, steps = self._layout, self._scope, self._stages, self._steps
-        registers = sum(
-            layout.size(node.indices) for node in held
-        ) + sum(layout.size(frozenset(tile.axes)) for tile in carried.values())
+        registers = sum(layout.size(node.indices) for node in held) + sum(
+            layout.size(frozenset(tile.axes)) for tile in carried.values()
+        )
         if registers > _ACCUMULATED * _THREADS:
             raise CannotPrint(
                 f"kernel {layout.nodes.kernel.name}: {registers} sums are more than the registers"
@@ -347,8 +345,9 @@ class _WarpgroupBody:
         else:
             total = TileText(name, DType.F32, layout.axes(node.indices))
         for most in self._loops.running(node):
-            shift = aligned(replace(carried[most], text=most_name(self._scope, most)),
-                            total.axes, layout)
+            shift = aligned(
+                replace(carried[most], text=most_name(self._scope, most)), total.axes, layout
+            )
             text = f"jnp.where({shift.text} == -jnp.inf, jnp.nan, {total.text})"
             total = replace(total, text=text)
         stored = kept(total, node, layout)
@@ -427,9 +426,7 @@ class _WarpgroupBody:
             stored = tiles.scope.let(key, replace(value, text=scratch))
         return stored.text if order == held else f"{stored.text}.T"
 
-    def _scratch_of(
-        self, node: TileNode, value: TileText, held: tuple[ir.LoopIndex, ...]
-    ) -> str:
+    def _scratch_of(self, node: TileNode, value: TileText, held: tuple[ir.LoopIndex, ...]) -> str:
         name = self._names.fresh(f"{node.stage.target.name}_smem")
         shape = self._layout.shape(held)
         size = BYTES[value.dtype] * shape[0] * shape[1]

@@ -29,9 +29,7 @@ _VECTOR_LAYOUTS = {
 """How a tile of one axis is spread over threads."""
 
 
-def aligned(
-    value: TileText, axes: tuple[ir.LoopIndex, ...], layout: WarpgroupLayout
-) -> TileText:
+def aligned(value: TileText, axes: tuple[ir.LoopIndex, ...], layout: WarpgroupLayout) -> TileText:
     """`value` as a tile that has exactly these `axes`; a literal stays one."""
     if value.axes == axes or value.dtype is DType.WEAK:
         return value

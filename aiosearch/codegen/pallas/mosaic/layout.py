@@ -91,9 +91,9 @@ class WarpgroupLayout(TileLayout):
 
     def _dot(self, node: TileNode) -> Contraction | None:
         """`node` as a product with its rows on the left, where a warpgroup can multiply it."""
-        sides = contraction(node, lambda value: super(WarpgroupLayout, self).axes(
-            dependencies(value, node.reads)
-        ))
+        sides = contraction(
+            node, lambda value: super(WarpgroupLayout, self).axes(dependencies(value, node.reads))
+        )
         if sides is None or not all(
             len(part) == 1 for part in (sides.left.own, sides.right.own, sides.left.summed)
         ):
@@ -135,9 +135,7 @@ class WarpgroupLayout(TileLayout):
             raise CannotPrint(f"kernel {kernel}: a tile has the axes {names}, and matrices have 2")
         for rows, columns in (axes, axes[::-1]):
             fits = self.tile(rows) % ROWS == 0 and self.tile(columns) % COLUMNS == 0
-            turned = (
-                roles.get(rows) is MatrixAxis.COLUMN or roles.get(columns) is MatrixAxis.ROW
-            )
+            turned = roles.get(rows) is MatrixAxis.COLUMN or roles.get(columns) is MatrixAxis.ROW
             if fits and not turned:
                 return rows, columns
         names = " by ".join(f"{axis} of {self.tile(axis)}" for axis in axes)

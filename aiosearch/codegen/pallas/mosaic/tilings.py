@@ -13,6 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from ... import ir
+from ...schedule.space import ScheduleChoice
 from ..cost.block_demand import block_demand
 from ..cost.kernel_cost import TilingPrediction
 from ..errors import CannotPrint
@@ -34,10 +35,15 @@ def mosaic_tilings(kernel: ir.TileKernel, device: Device) -> list[Tiling]:
     """The tilings with which `write_mosaic` prints `kernel`, the best predicted first; raises
     CannotPrint with the first reason where there are none.
     """
+    return [choice.schedule for choice in mosaic_choices(kernel, device)]
+
+
+def mosaic_choices(kernel: ir.TileKernel, device: Device) -> list[ScheduleChoice[Tiling]]:
+    """The same with predicted seconds; a choice's point is its place among all tilings."""
     nodes = TileNodes(kernel)
-    ranked: list[tuple[float, int, Tiling]] = []
+    legal: list[ScheduleChoice[Tiling]] = []
     refusal: CannotPrint | None = None
-    for tiling in _tilings(nodes):
+    for place, tiling in enumerate(_tilings(nodes)):
         try:
             layout = WarpgroupLayout(nodes, tiling)
             warpgroup_body(layout, kernel.name, NameAllocator())
@@ -45,10 +51,10 @@ def mosaic_tilings(kernel: ir.TileKernel, device: Device) -> list[Tiling]:
             refusal = refusal or error
         else:
             seconds = TilingPrediction(block_demand(layout), WARPS, tiling.stages, device).seconds
-            ranked.append((seconds, len(ranked), tiling))
-    if not ranked:
+            legal.append(ScheduleChoice((place,), tiling, seconds))
+    if not legal:
         raise refusal or CannotPrint(f"kernel {kernel.name}: it has no index to cut")
-    return [tiling for _, _, tiling in sorted(ranked, key=lambda entry: entry[:2])]
+    return sorted(legal, key=lambda choice: choice.seconds)
 
 
 def _tilings(nodes: TileNodes) -> Iterator[Tiling]:

@@ -1,0 +1,196 @@
+"""Kernels for Mosaic GPU: their text, its numbers in Mosaic's interpreter, and its machine code.
+
+The interpreter simulates shared memory, copies and barriers on a CPU, so numbers here are those of
+the printed text, not of a GPU's instructions. Where jax has no such interpreter, text alone is
+checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from testkit.kernels.pallas_run import EPSILON, drawn
+
+from aiosearch.codegen import ir
+from aiosearch.codegen.lower.lowering import lower
+from aiosearch.codegen.pallas import (
+    CannotPrint,
+    Tiling,
+    described_kernels,
+    dialect,
+    mosaic_tilings,
+    write_mosaic,
+)
+from aiosearch.codegen.pallas.cubin import Argument, compile_cubin, missing_compiler
+from aiosearch.codegen.passes.kernel_fusion import fuse_kernels
+from aiosearch.devices import device
+from aiosearch.tensor import DType, Program, referee
+from aiosearch.tensor.programs import builtin
+
+H100 = device("H100")
+wheels = pytest.mark.skipif(missing_compiler() is not None, reason=missing_compiler() or "")
+
+ATTENTION = {"head": 2, "row": 64, "feature": 64, "key": 128, "value": 64}
+SMALL: Mapping[str, Mapping[str, int]] = {
+    "rms_norm": {"row": 16, "feature": 128, "column": 128},
+    "gated_mlp": {"row": 8, "feature": 128, "hidden": 128},
+    "mlp_down": {"row": 8, "feature": 128, "hidden": 128, "column": 64},
+    "attention": ATTENTION,
+    "gqa": ATTENTION,
+    "qk_norm": ATTENTION,
+    "qk_norm_v": ATTENTION,
+}
+"""Sizes at which a kernel has two steps or more in its loop, and the interpreter is quick."""
+
+COMPILED = [
+    ("rms_norm", {"row": 8}),
+    ("rms_norm", {"row": 16}),
+    ("gated_mlp", {"row": 8}),
+    ("gated_mlp", {"row": 16}),
+    *((name, {}) for name in ("mlp_down", "attention", "gqa", "qk_norm", "qk_norm_v")),
+]
+
+REFUSED = {
+    "lora": "i of 16 by j1 of 16, has no side of 64 rows",
+    "lora_demo": "no product in it has 64 rows, 8 columns and a depth of 16",
+    "ntrans": "Mosaic is asked for products alone",
+    "moe_gate": "has no side of 64 rows",
+    "linear_layernorm": "Mosaic is asked for products alone",
+}
+
+
+def fused(program: Program) -> ir.Module:
+    return fuse_kernels(lower(program))
+
+
+def best(module: ir.Module) -> dict[str, Tiling]:
+    return {kernel.name: mosaic_tilings(kernel, H100)[0] for kernel in module.kernels}
+
+
+def defined(module: ir.Module, tilings: Mapping[str, Tiling]) -> Any:
+    space: dict[str, Any] = {}
+    exec(write_mosaic(module, tilings), space)
+    return space[module.name]
+
+
+def simulated(module: ir.Module, tilings: Mapping[str, Tiling], given: list[Any]) -> Any:
+    pytest.importorskip(
+        "jax._src.pallas.mosaic_gpu.interpret.params", reason="jax has no Mosaic GPU interpreter"
+    )
+    function = defined(module, tilings)
+    return np.asarray(jax.jit(lambda *values: function(*values, interpret=True))(*given), float)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_text_computes_what_the_program_means(name: str) -> None:
+    program = builtin(name, DType.BF16, **SMALL[name])
+    module = fused(program)
+    given = drawn(module.inputs)
+    (truth,) = referee.run(program, [np.asarray(array, float) for array in given])
+    result = simulated(module, best(module), given)
+    most = EPSILON[DType.BF16] * max(1.0, float(np.abs(truth).max()))
+    np.testing.assert_allclose(result, truth, rtol=0, atol=most)
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_slots_that_are_used_again_hold_the_right_step(stages: int) -> None:
+    """Five steps of the loop, in fewer slots."""
+    program = builtin("gated_mlp", DType.F16, row=8, feature=320, hidden=64)
+    module = fused(program)
+    given = drawn(module.inputs)
+    (truth,) = referee.run(program, [np.asarray(array, float) for array in given])
+    tilings = {
+        kernel.name: next(
+            tiling
+            for tiling in mosaic_tilings(kernel, H100)
+            if tiling.stages == stages and 64 in tiling.tiles.values()
+        )
+        for kernel in module.kernels
+    }
+    result = simulated(module, tilings, given)
+    np.testing.assert_allclose(result, truth, atol=EPSILON[DType.F16] * np.abs(truth).max())
+
+
+def test_few_rows_become_the_columns_of_a_product() -> None:
+    module = fused(builtin("gated_mlp", DType.BF16))
+    text = write_mosaic(module, {"gated_mlp_1": Tiling({"j": 64, "k": 64}, warps=4, stages=3)})
+    assert "plgpu.ACC((64, 8), jnp.float32)" in text
+    assert "W1_smem.at[slot].T, X_smem.at[slot].T)" in text
+
+
+def test_many_rows_stay_the_rows_of_a_product() -> None:
+    module = fused(builtin("gated_mlp", DType.BF16, row=128))
+    tiling = Tiling({"i": 64, "j": 128, "k": 64}, warps=4, stages=3)
+    text = write_mosaic(module, {"gated_mlp_1": tiling})
+    assert "plgpu.ACC((64, 128), jnp.float32)" in text
+    assert ", X_smem.at[slot], W1_smem.at[slot])" in text
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_text_lowers_for_a_gpu_that_is_not_there(name: str) -> None:
+    module = fused(builtin(name, DType.BF16))
+    function = defined(module, best(module))
+    arguments = [dialect.argument(buffer.dtype, buffer.shape) for buffer in module.inputs]
+    try:
+        lowered = dialect.lowered(function, arguments, "NVIDIA H100", 132).as_text()
+    except Exception as error:
+        if jax.__version_info__ >= (0, 11):
+            raise
+        pytest.skip(f"jax {jax.__version__} does not lower it without a GPU: {error}")
+    assert lowered.count("mosaic_gpu") >= len(module.kernels)
+
+
+@wheels
+@pytest.mark.parametrize(("name", "sizes"), COMPILED)
+async def test_kernels_become_machine_code_of_a_warpgroup_without_spills(
+    name: str, sizes: Mapping[str, int]
+) -> None:
+    module = fused(builtin(name, DType.BF16, **sizes))
+    given = [Argument(buffer.dtype, buffer.shape) for buffer in module.inputs]
+    made = await compile_cubin(write_mosaic(module, best(module)), module.name, given, H100)
+    assert b"sm_90a" in made.executable
+    assert [kernel.name for kernel in made.kernels] == [kernel.name for kernel in module.kernels]
+    assert {(kernel.threads, kernel.spilled_bytes) for kernel in made.kernels} == {(128, 0)}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_suits_no_warpgroup_is_refused_with_the_reason(name: str) -> None:
+    module = fused(builtin(name, DType.BF16))
+    with pytest.raises(CannotPrint, match=REFUSED[name]):
+        best(module)
+
+
+@pytest.mark.parametrize(
+    ("tiling", "reason"),
+    [
+        (Tiling({"j": 64, "k": 64}, warps=8), "8 warps is no warpgroup, which has 4"),
+        (Tiling({"j": 32, "k": 64}), "has no side of 64 rows"),
+        (Tiling({"j": 64}), "4096 elements along an axis, and a copy takes 256"),
+        (Tiling({"j": 256, "k": 256}, stages=3), "bytes of shared memory: choose smaller tiles"),
+    ],
+)
+def test_a_tiling_that_no_warpgroup_runs_is_refused_with_the_reason(
+    tiling: Tiling, reason: str
+) -> None:
+    module = fused(builtin("gated_mlp", DType.BF16))
+    with pytest.raises(CannotPrint, match=reason):
+        write_mosaic(module, {"gated_mlp_1": tiling})
+
+
+def test_rows_that_tiles_do_not_divide_are_refused() -> None:
+    module = fused(builtin("gated_mlp", DType.BF16, hidden=4000))
+    with pytest.raises(CannotPrint, match="tiles of 64 do not divide j, which has 4000 values"):
+        write_mosaic(module, {"gated_mlp_1": Tiling({"j": 64, "k": 64})})
+
+
+def test_kernels_in_a_text_are_described() -> None:
+    module = fused(builtin("mlp_down", DType.BF16))
+    described = described_kernels(write_mosaic(module, best(module)), module.name)
+    assert [kernel.ir.split("(")[0] for kernel in described] == [
+        "kernel mlp_down_1",
+        "kernel mlp_down_2",
+    ]
