@@ -7,6 +7,7 @@ from functools import cache
 
 import jax
 
+from ..codegen.pallas import missing_mosaic
 from ..devices import described_as, undescribed
 from ..measure.processor import cpu_kind
 from .errors import OptimizeError
@@ -67,14 +68,10 @@ def described_gpu() -> str:
 
 
 def has_mosaic() -> bool:
-    """Whether the GPU has warpgroups, and this jax a printer's `plgpu.kernel` for them."""
+    """Whether the GPU has warpgroups, and this jax has `plgpu.kernel` for them."""
     if not getattr(jax.devices("cuda")[0], "compute_capability", "").startswith("9."):
         return False
-    try:
-        from jax.experimental.pallas import mosaic_gpu
-    except ImportError:
-        return False
-    return hasattr(mosaic_gpu, "kernel")
+    return missing_mosaic() is None
 
 
 def undescribed_reason() -> str:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .dialect import CUSTOM_CALLS, without_backend_warning
     from .errors import CannotPrint
     from .layout import Tiling
+    from .mosaic.availability import missing_mosaic
     from .mosaic.module import write_mosaic
     from .mosaic.tilings import mosaic_choices, mosaic_tilings
     from .printer.module import name_of, write
@@ -27,6 +28,7 @@ __all__ = [
     "choices",
     "described_kernels",
     "different",
+    "missing_mosaic",
     "modules",
     "mosaic_choices",
     "mosaic_tilings",
@@ -48,6 +50,7 @@ __getattr__ = lazily(
         "without_backend_warning": ".dialect",
         "CannotPrint": ".errors",
         "Tiling": ".layout",
+        "missing_mosaic": ".mosaic.availability",
         "mosaic_choices": ".mosaic.tilings",
         "mosaic_tilings": ".mosaic.tilings",
         "write_mosaic": ".mosaic.module",

@@ -35,7 +35,7 @@ from ..algebra import improve
 from ..array_types import array_types
 from ..effort import Budget
 from .cpu_kernels import CpuKernels
-from .gpu_kernels import GpuKernels, describe_missing_kernels
+from .gpu_kernels import GpuKernels, KernelPrinter, describe_missing_kernels
 from .jax_source import emit, emit_pack, merged, names
 from .schedule_point import KernelSource, KernelSpace, SchedulePoint
 from .spellings import Spelling, spellings
@@ -229,7 +229,8 @@ class _VerifiedRewrites:
     def _kernels(self, program: Program) -> KernelSpace:
         asked = self._question
         if asked.gpu:
-            return GpuKernels(program, device(asked.gpu), self._tell, mosaic=asked.mosaic)
+            printers = list(KernelPrinter) if asked.mosaic else [KernelPrinter.TRITON]
+            return GpuKernels(program, device(asked.gpu), self._tell, printers=printers)
         return CpuKernels(program, host(), asked.threads, asked.constant)
 
     def prepared(self, forms: Iterable[_VerifiedRewrite]) -> Iterator[Program]:

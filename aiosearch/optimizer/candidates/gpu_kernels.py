@@ -7,9 +7,10 @@ partition (`Parted`): several blocks reduce parts of it, and one more kernel put
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from enum import StrEnum
 
 from ...codegen.ir import Module
 from ...codegen.lower.lowering import lower
@@ -26,12 +27,19 @@ _TRIED = 4
 """Plans of a module that are printed until one can be: else nothing of it is offered."""
 
 
+class KernelPrinter(StrEnum):
+    """Which compiler the kernels are printed for."""
+
+    TRITON = "triton"
+    MOSAIC = "mosaic"
+
+
 class GpuKernels:
     """All ways to run one program, with reductions in parts where that may be faster.
 
     Raises `TensorError` where it cannot be lowered. What cannot be printed is left out, and `tell`
-    hears why. With `mosaic` the kernels that suit a warpgroup are offered in both printers' text,
-    and otherwise in Triton's alone: which one is faster only a race on the device says.
+    hears why. With both `printers` the kernels that suit a warpgroup are offered in two texts: which
+    one is faster only a race on the device says.
     """
 
     def __init__(
@@ -40,7 +48,7 @@ class GpuKernels:
         device: Device,
         tell: Callable[[str], None] = lambda text: None,
         *,
-        mosaic: bool = False,
+        printers: Iterable[KernelPrinter] = (KernelPrinter.TRITON,),
     ) -> None:
         function, _ = names(program)
         plain = replace(lower(program), name=function)
@@ -48,8 +56,10 @@ class GpuKernels:
         reasons: dict[str, None] = {}
         # A `dict`, as fusion may change nothing.
         modules = dict.fromkeys([fuse_kernels(plain), plain])
+        printers = set(printers)
+        triton = modules if KernelPrinter.TRITON in printers else ()
         self._parted = [
-            parted for module in modules if (parted := _parted(module, device, reasons)) is not None
+            parted for module in triton if (parted := _parted(module, device, reasons)) is not None
         ]
         self._ways = [
             (at, parting)
@@ -58,7 +68,7 @@ class GpuKernels:
             if _is_printed(parted.tilings(parting), reasons)
         ]
         self._mosaic = MosaicKernels(
-            list(modules) if mosaic else [],
+            list(modules) if KernelPrinter.MOSAIC in printers else [],
             device,
             len(self._parted),
             lambda reason: reasons.update({reason: None}),
@@ -101,10 +111,13 @@ class GpuKernels:
         return KernelSource(_how(plan), plan.seconds, text, name_of(plan.module))
 
 
-def gpu_kernel_sources(program: Program, device: Device, most: int) -> list[KernelSource]:
-    """At most `most` sources, best predicted first; raises `TensorError` where the program cannot
-    be lowered."""
-    kernels = GpuKernels(program, device)
+def gpu_kernel_sources(
+    program: Program, device: Device, most: int, printer: str = KernelPrinter.TRITON
+) -> list[KernelSource]:
+    """At most `most` sources of one printer, best predicted first; raises `TensorError` where the
+    program cannot be lowered. Mosaic's are there only for what suits a warpgroup, as
+    `gpu_kernel_sources(program, device, 4, printer="mosaic")`."""
+    kernels = GpuKernels(program, device, printers=[KernelPrinter(printer)])
     sources = []
     for point in kernels.first(most):
         with suppress(CannotPrint):
