@@ -38,8 +38,8 @@ class GpuKernels:
     """All ways to run one program, with reductions in parts where that may be faster.
 
     Raises `TensorError` where it cannot be lowered. What cannot be printed is left out, and `tell`
-    hears why. With both `printers` the kernels that suit a warpgroup are offered in two texts: which
-    one is faster only a race on the device says.
+    hears why. With both `printers` the kernels that suit a warpgroup are offered in two texts, as
+    only a race on the device says which is faster.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -27,7 +28,8 @@ from aiosearch.codegen.pallas import (
     mosaic_tilings,
     write_mosaic,
 )
-from aiosearch.codegen.pallas.cubin import Argument, compile_cubin, missing_compiler
+from aiosearch.codegen.pallas.cubin import Argument, CompiledKernel, compile_cubin, missing_compiler
+from aiosearch.codegen.pallas.cubin_process import mosaic_kernels
 from aiosearch.codegen.passes.kernel_fusion import fuse_kernels
 from aiosearch.devices import device
 from aiosearch.tensor import DType, Program, referee
@@ -153,6 +155,7 @@ def test_the_text_lowers_for_a_gpu_that_is_not_there(name: str) -> None:
 
 
 @wheels
+@pytest.mark.usefixtures("mosaic_gpu")
 @pytest.mark.parametrize(("name", "sizes"), COMPILED)
 async def test_kernels_become_machine_code_of_a_warpgroup_without_spills(
     name: str, sizes: Mapping[str, int]
@@ -163,6 +166,26 @@ async def test_kernels_become_machine_code_of_a_warpgroup_without_spills(
     assert b"sm_90a" in made.executable
     assert [kernel.name for kernel in made.kernels] == [kernel.name for kernel in module.kernels]
     assert {(kernel.threads, kernel.spilled_bytes) for kernel in made.kernels} == {(128, 0)}
+
+
+def test_a_launch_is_read_of_what_mosaic_dumps(tmp_path: Path) -> None:
+    """Kernels come in the order in which they were lowered, which is not that of their names."""
+    launch = (
+        "%1 = gpu.launch async [%5] blocks(%a, %b, %c) in (%d = %c96, %e = %c2, %f = %c1)"
+        " threads(%g, %h, %i) in (%j = %c128, %k = %c1, %l = %c1)"
+        " dynamic_shared_memory_size %c36912_i32 {"
+    )
+    for name in ("norm_1_1", "product_0"):
+        (tmp_path / f"{name}.before_layout_inference.txt").write_text(launch)
+    (tmp_path / "norm_1_1.ptxas").write_text(
+        "ptxas info    : Function properties for norm_1_mosaic_gpu_kernel\n"
+        "    0 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads\n"
+        "ptxas info    : Used 40 registers, used 2 barriers"
+    )
+    assert list(mosaic_kernels(tmp_path)) == [
+        CompiledKernel("product", None, None, 36912, 192, 128),
+        CompiledKernel("norm_1", 40, 8, 36912, 192, 128),
+    ]
 
 
 @pytest.mark.parametrize("name", REFUSED)
