@@ -248,7 +248,7 @@ class _WarpgroupBody:
     ) -> TileText:
         """What a total is multiplied by, now that the maximum `most` has grown."""
         if (most, weight) not in scales:
-            shift = tiles.known(most)
+            shift = tiles.tile_of(most)
             text = f"jnp.exp(({name} - {shift.text}) * {-weight})"
             scales[most, weight] = tiles.scope.bind(
                 (most, weight), f"{name}_scale", replace(shift, text=text)
@@ -439,7 +439,7 @@ class _WarpgroupBody:
         name = self._names.fresh(f"{buffer.name}_smem")
         tile = staged_tile(self._layout, ir.BufferLoad(buffer, node.stage.at), name)
         self._claim(name, tile.scratch(1), tile.bytes)
-        value = aligned(tiles.known(node), self._layout.axes(tile.axes), self._layout)
+        value = aligned(tiles.tile_of(node), self._layout.axes(tile.axes), self._layout)
         self._scope.lines += [
             f"{tile.reference('0', value.axes)}[...] = {value.text}",
             "plgpu.commit_smem()",

@@ -67,7 +67,7 @@ class WarpgroupPrinter:
             case ir.Constant():
                 return literal(value.value)
             case ir.BufferLoad() if value in node.reads:
-                return self.known(node.reads[value])
+                return self.tile_of(node.reads[value])
             case ir.BufferLoad():
                 return self.load(value)
             case ir.Round():
@@ -83,7 +83,7 @@ class WarpgroupPrinter:
                     " positions, of which a warpgroup's tiles have none"
                 )
 
-    def known(self, node: TileNode) -> TileText:
+    def tile_of(self, node: TileNode) -> TileText:
         """The tile that the value of `node` was given a name as."""
         tile = self.scope.known(node)
         assert tile is not None, f"{node.stage} is not computed yet"

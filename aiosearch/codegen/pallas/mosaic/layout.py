@@ -169,7 +169,7 @@ class WarpgroupLayout(TileLayout):
             dot = self.dot(node)
             if dot is None:
                 yield plain(node.all_indices)
-                yield from (plain(taken) for taken in node.taken.values())
+                yield from map(plain, node.taken.values())
                 continue
             for side in (dot.left, dot.right):
                 if side.computed(node):

@@ -91,21 +91,21 @@ def mosaic_gpu() -> Any:
 
 
 def simulated(
-    module: ir.Module, tilings: Mapping[str, Tiling], given: list[Any], mosaic_gpu: Any
+    module: ir.Module, tilings: Mapping[str, Tiling], arrays: list[Any], mosaic_gpu: Any
 ) -> Any:
     if not hasattr(mosaic_gpu, "InterpretGPUParams"):
         pytest.skip(f"the Mosaic GPU of jax {jax.__version__} has no interpreter")
     function = defined(module, tilings)
-    return np.asarray(jax.jit(lambda *values: function(*values, interpret=True))(*given), float)
+    return np.asarray(jax.jit(lambda *values: function(*values, interpret=True))(*arrays), float)
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_the_text_computes_what_the_program_means(name: str, mosaic_gpu: Any) -> None:
     program = builtin(name, DType.BF16, **SMALL[name])
     module = fused(program)
-    given = drawn(module.inputs)
-    (truth,) = referee.run(program, [np.asarray(array, float) for array in given])
-    result = simulated(module, best(module), given, mosaic_gpu)
+    arrays = drawn(module.inputs)
+    (truth,) = referee.run(program, [np.asarray(array, float) for array in arrays])
+    result = simulated(module, best(module), arrays, mosaic_gpu)
     most = EPSILON[DType.BF16] * max(1.0, float(np.abs(truth).max()))
     np.testing.assert_allclose(result, truth, rtol=0, atol=most)
 
@@ -115,8 +115,8 @@ def test_slots_that_are_used_again_hold_the_right_step(stages: int, mosaic_gpu: 
     """Five steps of the loop, in fewer slots."""
     program = builtin("gated_mlp", DType.F16, row=8, feature=320, hidden=64)
     module = fused(program)
-    given = drawn(module.inputs)
-    (truth,) = referee.run(program, [np.asarray(array, float) for array in given])
+    arrays = drawn(module.inputs)
+    (truth,) = referee.run(program, [np.asarray(array, float) for array in arrays])
     tilings = {
         kernel.name: next(
             tiling
@@ -125,7 +125,7 @@ def test_slots_that_are_used_again_hold_the_right_step(stages: int, mosaic_gpu: 
         )
         for kernel in module.kernels
     }
-    result = simulated(module, tilings, given, mosaic_gpu)
+    result = simulated(module, tilings, arrays, mosaic_gpu)
     np.testing.assert_allclose(result, truth, atol=EPSILON[DType.F16] * np.abs(truth).max())
 
 
@@ -161,11 +161,11 @@ async def test_kernels_become_machine_code_of_a_warpgroup_without_spills(
     name: str, sizes: Mapping[str, int]
 ) -> None:
     module = fused(builtin(name, DType.BF16, **sizes))
-    given = [Argument(buffer.dtype, buffer.shape) for buffer in module.inputs]
-    made = await compile_cubin(write_mosaic(module, best(module)), module.name, given, H100)
-    assert b"sm_90a" in made.executable
-    assert [kernel.name for kernel in made.kernels] == [kernel.name for kernel in module.kernels]
-    assert {(kernel.threads, kernel.spilled_bytes) for kernel in made.kernels} == {(128, 0)}
+    arrays = [Argument(buffer.dtype, buffer.shape) for buffer in module.inputs]
+    cubin = await compile_cubin(write_mosaic(module, best(module)), module.name, arrays, H100)
+    assert b"sm_90a" in cubin.executable
+    assert [kernel.name for kernel in cubin.kernels] == [kernel.name for kernel in module.kernels]
+    assert {(kernel.threads, kernel.spilled_bytes) for kernel in cubin.kernels} == {(128, 0)}
 
 
 def test_a_launch_is_read_of_what_mosaic_dumps(tmp_path: Path) -> None:
