@@ -21,7 +21,7 @@ from ..nodes import TileNode
 from ..printer.reductions import combine_parts, neutral_value
 from ..printer.text import STEP, NameAllocator, TextScope, TileText, tupled
 from .expressions import WarpgroupPrinter, aligned, kept
-from .layout import WarpgroupLayout
+from .layout import DEPTH, WarpgroupLayout
 from .staging import StagedTile, grid_name, staged_tile
 
 _INDENT = "    "
@@ -411,7 +411,15 @@ class _WarpgroupBody:
         """A reference to one operand with its axes in `order`; what is computed is stored first."""
         (factor,) = side.factors
         if isinstance(factor, ir.BufferLoad) and factor in self._staged:
-            return self._staged[factor].reference(_SLOT, order)
+            tile = self._staged[factor]
+            # Shared memory that `wgmma` reads is swizzled in rows of 32 bytes or more.
+            if tile.shape[-1] % DEPTH:
+                raise CannotPrint(
+                    f"kernel {self._layout.nodes.kernel.name}: an operand {factor} has"
+                    f" {tile.shape[-1]} elements along its last axis, which are no multiple of"
+                    f" {DEPTH}"
+                )
+            return tile.reference(_SLOT, order)
         value = tiles.value(factor, node)
         (depth,) = side.summed
         # Memory runs along what is summed, as tensor cores read operands best.

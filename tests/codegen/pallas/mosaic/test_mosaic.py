@@ -42,6 +42,8 @@ ATTENTION = {"head": 2, "row": 64, "feature": 64, "key": 128, "value": 64}
 SMALL: Mapping[str, Mapping[str, int]] = {
     "rms_norm": {"row": 16, "feature": 128, "column": 128},
     "gated_mlp": {"row": 8, "feature": 128, "hidden": 128},
+    "lora": {"row": 64, "feature": 128, "column": 64},
+    "linear_layernorm": {"row": 64, "feature": 128, "column": 128},
     "mlp_down": {"row": 8, "feature": 128, "hidden": 128, "column": 64},
     "attention": ATTENTION,
     "gqa": ATTENTION,
@@ -55,6 +57,8 @@ COMPILED = [
     ("rms_norm", {"row": 16}),
     ("gated_mlp", {"row": 8}),
     ("gated_mlp", {"row": 16}),
+    ("lora", {"row": 64}),
+    ("linear_layernorm", {"row": 64, "feature": 128, "column": 128}),
     *((name, {}) for name in ("mlp_down", "attention", "gqa", "qk_norm", "qk_norm_v")),
 ]
 
@@ -147,7 +151,7 @@ def test_many_rows_stay_the_rows_of_a_product() -> None:
 @pytest.mark.usefixtures("mosaic_gpu")
 @pytest.mark.parametrize("name", SMALL)
 def test_the_text_lowers_for_a_gpu_that_is_not_there(name: str) -> None:
-    module = fused(builtin(name, DType.BF16))
+    module = fused(builtin(name, DType.BF16, **SMALL[name]))
     function = defined(module, best(module))
     arguments = [dialect.argument(buffer.dtype, buffer.shape) for buffer in module.inputs]
     lowered = dialect.lowered(function, arguments, "NVIDIA H100", 132).as_text()
@@ -210,6 +214,12 @@ def test_a_tiling_that_no_warpgroup_runs_is_refused_with_the_reason(
     module = fused(builtin("gated_mlp", DType.BF16))
     with pytest.raises(CannotPrint, match=reason):
         write_mosaic(module, {"gated_mlp_1": tiling})
+
+
+def test_an_operand_of_short_rows_in_memory_is_refused() -> None:
+    module = fused(builtin("moe_gate", DType.BF16, row=64, feature=128))
+    with pytest.raises(CannotPrint, match="8 elements along its last axis, which are no multiple"):
+        best(module)
 
 
 def test_rows_that_tiles_do_not_divide_are_refused() -> None:
