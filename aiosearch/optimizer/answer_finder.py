@@ -35,7 +35,7 @@ from .candidates.generation import CandidateQuestion, CandidateSet, CandidateSou
 from .candidates.generation_process import GenerationProcess, generation_process
 from .candidates.gpu_kernels import describe_missing_kernels
 from .candidates.jax_source import merged
-from .device_kind import described_gpu, device_kind, undescribed_reason
+from .device_kind import described_gpu, device_kind, has_mosaic, undescribed_reason
 from .effort import BUDGETS, Effort
 from .handback.loadable import refusal
 from .handback.optimized import Optimized
@@ -251,8 +251,9 @@ class AnswerFinder:
         threads = usable_cores() if self._has_kernels and self.platform == "cpu" else 0
         gpu = described_gpu() if self._has_kernels and self.platform == "cuda" else ""
         return CandidateQuestion(
-            program, budget, self.seed, self.strict, subject.constant, threads, gpu
-        )
+            program, budget, self.seed, self.strict, subject.constant, threads, gpu,
+            mosaic=bool(gpu) and has_mosaic(),
+        )  # fmt: skip
 
     def _answered(self, key: Key, name: str, selection: Selection) -> Answer:
         winner, original = selection.winner, selection.original

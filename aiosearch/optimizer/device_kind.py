@@ -7,6 +7,7 @@ from functools import cache
 
 import jax
 
+from ..codegen.pallas import missing_mosaic
 from ..devices import described_as, undescribed
 from ..measure.processor import cpu_kind
 from .errors import OptimizeError
@@ -64,6 +65,13 @@ def described_gpu() -> str:
     """The name of the GPU, or of one that is built alike, of those that kernels are made for."""
     gpu = jax.devices("cuda")[0]
     return described_as(gpu.device_kind, getattr(gpu, "compute_capability", ""))
+
+
+def has_mosaic() -> bool:
+    """Whether the GPU has warpgroups, and this jax has `plgpu.kernel` for them."""
+    if not getattr(jax.devices("cuda")[0], "compute_capability", "").startswith("9."):
+        return False
+    return missing_mosaic() is None
 
 
 def undescribed_reason() -> str:

@@ -1,4 +1,4 @@
-"""Kernels of the tile IR as Pallas text, for the GPU through Triton."""
+"""Kernels of the tile IR as Pallas text, for the GPU through Triton or Mosaic."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from .dialect import CUSTOM_CALLS, without_backend_warning
     from .errors import CannotPrint
     from .layout import Tiling
+    from .mosaic.availability import missing_mosaic
+    from .mosaic.module import write_mosaic
+    from .mosaic.tilings import mosaic_choices, mosaic_tilings
     from .printer.module import name_of, write
     from .space.split_reduction import split
     from .space.split_space import Parted, different, modules, plans
@@ -25,13 +28,17 @@ __all__ = [
     "choices",
     "described_kernels",
     "different",
+    "missing_mosaic",
     "modules",
+    "mosaic_choices",
+    "mosaic_tilings",
     "name_of",
     "parameters",
     "plans",
     "split",
     "without_backend_warning",
     "write",
+    "write_mosaic",
 ]
 
 __getattr__ = lazily(
@@ -43,6 +50,10 @@ __getattr__ = lazily(
         "without_backend_warning": ".dialect",
         "CannotPrint": ".errors",
         "Tiling": ".layout",
+        "missing_mosaic": ".mosaic.availability",
+        "mosaic_choices": ".mosaic.tilings",
+        "mosaic_tilings": ".mosaic.tilings",
+        "write_mosaic": ".mosaic.module",
         "name_of": ".printer.module",
         "write": ".printer.module",
         "split": ".space.split_reduction",

@@ -181,6 +181,7 @@ def _environment(folder: str) -> dict[str, str]:
         "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
         "TF_CPP_MIN_LOG_LEVEL": "0",  # of spills XLA speaks as of something of no weight
         "XLA_FLAGS": f"--xla_gpu_autotune_level=0 --xla_dump_to={folder}",
+        "MOSAIC_GPU_DUMP_TO": folder,
     }
 
 

@@ -5,6 +5,7 @@ It reads a `CompileRequest` as JSON from its input and writes a `Cubin` to its o
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -48,6 +49,31 @@ def is_graph(folder: Path) -> bool | None:
     listings = [path.read_text() for path in folder.glob("*thunk_sequence*.txt")]
     graphs = [_THUNK.findall(text) == ["kCommandBuffer"] for text in listings]
     return any(graphs) if graphs else None
+
+
+_MOSAIC_LAUNCH = re.compile(
+    r"gpu\.launch .*?blocks\(.*?\) in \((.*?)\) threads\(.*?\) in \((.*?)\)"
+    r" dynamic_shared_memory_size %c(\d+)_i32"
+)
+_CONSTANT = re.compile(r"= %c(\d+)")
+_MOSAIC_NAME = re.compile(r"(\w+)_\d+\.before_layout_inference")
+
+
+def mosaic_kernels(folder: Path) -> Iterator[CompiledKernel]:
+    """The kernels of Mosaic in the order in which they were lowered, as it dumps their launches and
+    what ptxas says of each to `folder`."""
+    listed = folder.glob("*.before_layout_inference.txt")
+    # The number behind a kernel's name counts the kernels of the process.
+    for path in sorted(listed, key=lambda path: int(path.name.split(".")[0].rpartition("_")[2])):
+        name, launch = _MOSAIC_NAME.match(path.name), _MOSAIC_LAUNCH.search(path.read_text())
+        if name is not None and launch is not None:
+            log = path.with_name(path.name.split(".")[0] + ".ptxas")
+            usage = _PTXAS_USAGE.search(log.read_text()) if log.exists() else None
+            spilled, registers = (int(usage[2]), int(usage[3])) if usage else (None, None)
+            blocks, threads = (
+                math.prod(map(int, _CONSTANT.findall(sizes))) for sizes in launch.groups()[:2]
+            )
+            yield CompiledKernel(name[1], registers, spilled, int(launch[3]), blocks, threads)
 
 
 _PTXAS_USAGE = re.compile(
@@ -108,7 +134,8 @@ def _ptxas() -> str:
 def _compiled_kernels(
     folder: Path, used: Mapping[str, tuple[int, int]]
 ) -> Iterator[CompiledKernel]:
-    """The launches, as XLA lists them."""
+    """The launches, as XLA lists them of Triton's kernels and Mosaic of its own."""
+    yield from mosaic_kernels(folder)
     for name, blocks, threads, shared in launches(folder):
         registers, spilled = used.get(name, (None, None))
         yield CompiledKernel(name, registers, spilled, shared, blocks, threads)

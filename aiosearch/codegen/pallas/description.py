@@ -43,7 +43,7 @@ def _describe_loop(layout: TileLayout) -> Iterator[str]:
         yield f"goes along {layout.loop} by {layout.tile(layout.loop)}, {loaded}"
 
 
-_CALL = "pallas_call"
+_CALLS = frozenset({"pallas_call", "kernel"})
 
 
 class DescribedKernel(NamedTuple):
@@ -84,6 +84,8 @@ def described_kernels(source: str, function: str) -> list[DescribedKernel]:
 def _kernel(node: ast.AST) -> str:
     """The name of the kernel that `node` calls; empty where it is no such call."""
     match node:
-        case ast.Call(func=ast.Attribute(attr=attr), args=[ast.Name(id=name), *_]) if attr == _CALL:
+        case ast.Call(func=ast.Attribute(attr=attr), args=[ast.Name(id=name), *_]) if (
+            attr in _CALLS
+        ):
             return name
     return ""

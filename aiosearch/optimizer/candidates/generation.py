@@ -35,7 +35,7 @@ from ..algebra import improve
 from ..array_types import array_types
 from ..effort import Budget
 from .cpu_kernels import CpuKernels
-from .gpu_kernels import GpuKernels, describe_missing_kernels
+from .gpu_kernels import GpuKernels, KernelPrinter, describe_missing_kernels
 from .jax_source import emit, emit_pack, merged, names
 from .schedule_point import KernelSource, KernelSpace, SchedulePoint
 from .spellings import Spelling, spellings
@@ -62,6 +62,8 @@ class CandidateQuestion(Struct, frozen=True):
     gpu: str = ""
     """The device for which kernels are to be made, by the name that `devices` has for it; empty for
     none."""
+    mosaic: bool = False
+    """Whether kernels are also made for Mosaic GPU, which is there and can be timed."""
 
 
 class Prepacking(Struct, frozen=True):
@@ -227,7 +229,8 @@ class _VerifiedRewrites:
     def _kernels(self, program: Program) -> KernelSpace:
         asked = self._question
         if asked.gpu:
-            return GpuKernels(program, device(asked.gpu), self._tell)
+            printers = list(KernelPrinter) if asked.mosaic else [KernelPrinter.TRITON]
+            return GpuKernels(program, device(asked.gpu), self._tell, printers=printers)
         return CpuKernels(program, host(), asked.threads, asked.constant)
 
     def prepared(self, forms: Iterable[_VerifiedRewrite]) -> Iterator[Program]:

@@ -7,9 +7,10 @@ partition (`Parted`): several blocks reduce parts of it, and one more kernel put
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from enum import StrEnum
 
 from ...codegen.ir import Module
 from ...codegen.lower.lowering import lower
@@ -19,21 +20,35 @@ from ...codegen.schedule.plans import ModulePlan, ModulePlans, best_plans
 from ...devices import Device
 from ...tensor import Program
 from .jax_source import names
+from .mosaic_kernels import MosaicKernels
 from .schedule_point import KernelSource, SchedulePoint, point_of
 
 _TRIED = 4
 """Plans of a module that are printed until one can be: else nothing of it is offered."""
 
 
+class KernelPrinter(StrEnum):
+    """Which compiler the kernels are printed for."""
+
+    TRITON = "triton"
+    MOSAIC = "mosaic"
+
+
 class GpuKernels:
     """All ways to run one program, with reductions in parts where that may be faster.
 
     Raises `TensorError` where it cannot be lowered. What cannot be printed is left out, and `tell`
-    hears why.
+    hears why. With both `printers` the kernels that suit a warpgroup are offered in two texts, as
+    only a race on the device says which is faster.
     """
 
     def __init__(
-        self, program: Program, device: Device, tell: Callable[[str], None] = lambda text: None
+        self,
+        program: Program,
+        device: Device,
+        tell: Callable[[str], None] = lambda text: None,
+        *,
+        printers: Iterable[KernelPrinter] = (KernelPrinter.TRITON,),
     ) -> None:
         function, _ = names(program)
         plain = replace(lower(program), name=function)
@@ -41,8 +56,10 @@ class GpuKernels:
         reasons: dict[str, None] = {}
         # A `dict`, as fusion may change nothing.
         modules = dict.fromkeys([fuse_kernels(plain), plain])
+        printers = set(printers)
+        triton = modules if KernelPrinter.TRITON in printers else ()
         self._parted = [
-            parted for module in modules if (parted := _parted(module, device, reasons)) is not None
+            parted for module in triton if (parted := _parted(module, device, reasons)) is not None
         ]
         self._ways = [
             (at, parting)
@@ -50,6 +67,12 @@ class GpuKernels:
             for parting in parted.promising
             if _is_printed(parted.tilings(parting), reasons)
         ]
+        self._mosaic = MosaicKernels(
+            list(modules) if KernelPrinter.MOSAIC in printers else [],
+            device,
+            len(self._parted),
+            lambda reason: reasons.update({reason: None}),
+        )
         for reason in reasons:
             tell(describe_missing_kernels(reason))
 
@@ -62,10 +85,12 @@ class GpuKernels:
             ]
             for at, parting in self._ways
         ]
-        return best_plans(ways, most)
+        return best_plans([*ways, *self._mosaic.first(most)], most)
 
     def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
         """The points that differ in one choice: in a tiling, or in how a reduction is parted."""
+        if self._mosaic.has(place):
+            return self._mosaic.neighbours(place)
         at, parting = place.module, place.parting
         parted = self._parted[at]
         near = parted.tilings(parting).beside(place.points)
@@ -79,15 +104,20 @@ class GpuKernels:
 
     def source(self, place: SchedulePoint) -> KernelSource:
         """What runs a point; raises `IllegalPointError` where there is none, or `CannotPrint`."""
+        if self._mosaic.has(place):
+            return self._mosaic.source(place)
         plan = self._parted[place.module].tilings(place.parting).at(place.points)
         text = write(plan.module, plan.schedules)
         return KernelSource(_how(plan), plan.seconds, text, name_of(plan.module))
 
 
-def gpu_kernel_sources(program: Program, device: Device, most: int) -> list[KernelSource]:
-    """At most `most` sources, best predicted first; raises `TensorError` where the program cannot
-    be lowered."""
-    kernels = GpuKernels(program, device)
+def gpu_kernel_sources(
+    program: Program, device: Device, most: int, printer: str = KernelPrinter.TRITON
+) -> list[KernelSource]:
+    """At most `most` sources of one printer, best predicted first; raises `TensorError` where the
+    program cannot be lowered. Mosaic's are there only for what suits a warpgroup, as
+    `gpu_kernel_sources(program, device, 4, printer="mosaic")`."""
+    kernels = GpuKernels(program, device, printers=[KernelPrinter(printer)])
     sources = []
     for point in kernels.first(most):
         with suppress(CannotPrint):

@@ -1,0 +1,1 @@
+"""The printer of tiled kernels for Mosaic GPU: asynchronous copies, and products of warpgroups."""
