@@ -49,7 +49,10 @@ ALLOWED = {
         "_lazy", "checks", "devices", "equivalence", "errors", "events", "limits", "measure",
         "orders", "problem", "search", "tensor",
     },
-    "mapper": {"_lazy", "arguments", "errors", "folders", "limits", "pool", "search"},
+    "mapper": {
+        "_lazy", "arguments", "capture", "documents", "errors", "folders", "limits", "pool",
+        "search",
+    },
     "recording": {"_lazy", "lab"},
     "tuner": {
         "_blocking", "_lazy", "arguments", "capture", "equivalence", "errors", "folders",

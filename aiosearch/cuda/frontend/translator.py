@@ -583,13 +583,9 @@ class Translator(Counting):
         del self.environment[going]
 
     def _body(
-        self,
-        body: Cursor,
-        increment: Cursor | None,
-        condition: Cursor | None,
-        going: int,
+        self, body: Cursor, increment: Cursor | None, condition: Cursor | None, going: int,
         at: SourceLocation,
-    ) -> None:
+    ) -> None:  # fmt: skip
         loop = _Loop(self.new_key((_FALSE,)), self.new_key((_FALSE,)))
         self._loops.append(loop)
         self.statements([body])
