@@ -29,11 +29,12 @@ ALLOWED = {
     "charts": set(),
     "strategies": {"errors", "_lazy"},
     "folders": set(),
+    "documents": set(),
     "database": {"folders"},
     "checks": {"errors", "problem", "processes", "_lazy", "folders", "database"},
     "workloads": {"devices", "problem", "superoptimizer", "tensor"},
-    "tensor": {"errors"},
-    "equivalence": {"_lazy", "errors", "tensor"},
+    "tensor": {"documents", "errors"},
+    "equivalence": {"_lazy", "documents", "errors", "tensor"},
     "capture": {"_lazy", "errors", "tensor"},
     "devices": {"errors", "measure", "tensor"},
     "codegen": {
@@ -66,7 +67,8 @@ ALLOWED = {
         "workloads", "__version__",
     },
     "engine": {
-        "_lazy", "checks", "errors", "events", "limits", "memory", "orders", "pool", "problem",
+        "_lazy", "checks", "documents", "errors", "events", "limits", "memory", "orders", "pool",
+        "problem",
         "processes", "result", "statistics", "strategies", "__version__",
     },
 }  # fmt: skip
