@@ -29,11 +29,12 @@ ALLOWED = {
     "charts": set(),
     "strategies": {"errors", "_lazy"},
     "folders": set(),
+    "documents": set(),
     "database": {"folders"},
     "checks": {"errors", "problem", "processes", "_lazy", "folders", "database"},
     "workloads": {"devices", "problem", "superoptimizer", "tensor"},
-    "tensor": {"errors"},
-    "equivalence": {"_lazy", "errors", "tensor"},
+    "tensor": {"documents", "errors"},
+    "equivalence": {"_lazy", "documents", "errors", "tensor"},
     "capture": {"_lazy", "errors", "tensor"},
     "devices": {"errors", "measure", "tensor"},
     "codegen": {
@@ -50,7 +51,10 @@ ALLOWED = {
         "orders", "problem", "search", "tensor",
     },
     "cuda": {"_lazy", "codegen", "errors", "folders", "tensor"},
-    "mapper": {"_lazy", "arguments", "errors", "folders", "limits", "pool", "search"},
+    "mapper": {
+        "_lazy", "arguments", "capture", "documents", "errors", "folders", "limits", "pool",
+        "search",
+    },
     "recording": {"_lazy", "lab"},
     "tuner": {
         "_blocking", "_lazy", "arguments", "capture", "equivalence", "errors", "folders",
@@ -64,7 +68,8 @@ ALLOWED = {
         "workloads", "__version__",
     },
     "engine": {
-        "_lazy", "checks", "errors", "events", "limits", "memory", "orders", "pool", "problem",
+        "_lazy", "checks", "documents", "errors", "events", "limits", "memory", "orders", "pool",
+        "problem",
         "processes", "result", "statistics", "strategies", "__version__",
     },
 }  # fmt: skip

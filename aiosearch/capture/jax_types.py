@@ -27,6 +27,9 @@ Function: TypeAlias = Callable[..., PyTree]
 Parameters: TypeAlias = Mapping[str, Any]
 """The parameters of an equation or the options of a call, by name."""
 
+DType: TypeAlias = "np.dtype[Any]"
+"""The element type of an array."""
+
 NumpyArray: TypeAlias = "NDArray[Any]"
 """A NumPy array of any element type."""
 
@@ -41,7 +44,7 @@ class AbstractArray(Protocol):
     def shape(self) -> tuple[int, ...]: ...
 
     @property
-    def dtype(self) -> np.dtype[Any]: ...
+    def dtype(self) -> DType: ...
 
     @property
     def weak_type(self) -> bool: ...

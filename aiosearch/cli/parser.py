@@ -17,6 +17,7 @@ from typing import Any, NoReturn, Protocol
 
 from .. import __version__
 from ..arguments import nearest
+from .inputs.flags import ArgparseOption
 from .output.streams import UsageError
 
 COMMANDS = {
@@ -58,7 +59,7 @@ class Command(Protocol):
 class Parser(argparse.ArgumentParser):
     """A parser that complains in one sentence, without the usage, and names what is nearest."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: ArgparseOption) -> None:
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **options)
         self.actions: dict[str, Parser] = {}
@@ -68,7 +69,7 @@ class Parser(argparse.ArgumentParser):
         """Makes room for actions, of which the command line names one in `arguments.action`."""
         subparsers = self.add_subparsers(metavar="ACTION", dest="action", required=required)
 
-        def add(name: str, help: str, **options: Any) -> Parser:
+        def add(name: str, help: str, **options: ArgparseOption) -> Parser:
             action: Parser = subparsers.add_parser(name, help=help, **options)
             self.actions[name] = action
             return action
@@ -98,7 +99,7 @@ class Parser(argparse.ArgumentParser):
 class Actions(Protocol):
     """Adds an action to a command, and gives its parser."""
 
-    def __call__(self, name: str, help: str, **options: Any) -> Parser: ...
+    def __call__(self, name: str, help: str, **options: ArgparseOption) -> Parser: ...
 
 
 def read_command_line(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:

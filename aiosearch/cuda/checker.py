@@ -85,16 +85,16 @@ def check(module: CudaModule, spec: Spec, seed: int = 0) -> tuple[KernelFault, .
     return launch(module, spec).check(*arguments(spec, seed))
 
 
-def arguments(spec: Spec, seed: int = 0) -> list[Any]:
+def arguments(spec: Spec, seed: int = 0) -> list[object]:
     """The arguments of a launch, arrays drawn by a seed."""
     draw = np.random.default_rng(seed)
-    values: list[Any] = []
+    values: list[object] = []
     for node in spec.arguments:
         values.append(_argument(node, values, draw))
     return values
 
 
-def _argument(node: ast.expr, before: Sequence[Any], draw: np.random.Generator) -> Any:
+def _argument(node: ast.expr, before: Sequence[object], draw: np.random.Generator) -> object:
     if isinstance(node, ast.Subscript):
         return _drawn(*_array_type(node), draw)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -120,13 +120,13 @@ def _array_type(node: ast.expr) -> tuple[np.dtype[Any], tuple[int, ...]]:
     return np.dtype(_TYPES[node.value.id]), tuple(map(int, whole))
 
 
-def _drawn(dtype: np.dtype[Any], shape: tuple[int, ...], draw: np.random.Generator) -> Any:
+def _drawn(dtype: np.dtype[Any], shape: tuple[int, ...], draw: np.random.Generator) -> object:
     if dtype.kind == "f":
         return draw.uniform(-1, 1, shape).astype(dtype)
     return draw.integers(0, 2 if dtype.kind == "b" else 10, shape).astype(dtype)
 
 
-def _made(name: str, nodes: Sequence[ast.expr], before: Sequence[Any]) -> Any:
+def _made(name: str, nodes: Sequence[ast.expr], before: Sequence[object]) -> object:
     match name, nodes:
         case "load", [ast.Constant(value=str(path))]:
             try:

@@ -11,7 +11,7 @@ import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from .compiled.lowering import Choices, compiled, lowered
 from .ir.operations import ParallelFunction
 from .launches import Dims
 from .passes.minimum_cut import Policy
+
+if TYPE_CHECKING:
+    from .modules import KernelLaunch
 
 _LANES = (None, 4, 8, 16, 32)
 _ROWS = (None, 1, 2, 4)
@@ -39,7 +42,7 @@ def candidates(function: ParallelFunction, block: Dims, base: Choices) -> list[C
     return [base, *collected.values()]
 
 
-def fastest(launch: Any, arguments: Sequence[Any], rounds: int) -> Choices:
+def fastest(launch: KernelLaunch, arguments: Sequence[object], rounds: int) -> Choices:
     """The decisions under which a launch is fastest, among those that change no result.
 
     The arguments are copied for each candidate, so the caller's arrays stay as they are.
@@ -69,14 +72,14 @@ def fastest(launch: Any, arguments: Sequence[Any], rounds: int) -> Choices:
     return winner
 
 
-def _copied(arguments: Sequence[Any]) -> list[Any]:
+def _copied(arguments: Sequence[object]) -> list[object]:
     return [item.copy() if isinstance(item, np.ndarray) else item for item in arguments]
 
 
-def _same(left: Sequence[Any], right: Sequence[Any]) -> bool:
+def _same(left: Sequence[object], right: Sequence[object]) -> bool:
     """Whether arrays hold the same, floats up to the order in which atomics were added."""
     for a, b in zip(left, right, strict=True):
-        if not isinstance(a, np.ndarray):
+        if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
             continue
         if a.dtype.kind == "f" and not np.allclose(a, b, rtol=1e-5, atol=1e-6, equal_nan=True):
             return False

@@ -8,7 +8,7 @@ addresses of the same bytes, and the kernel runs compiled, on all cores.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from .interpreter.threads import Run
 from .ir.operations import CallOperation, ParallelFunction
 from .ir.types import ScalarType
 from .launches import Array, Dims, Symbols, array_of, flattened, scalar_of
+
+Words: TypeAlias = list[Any]
+"""The operands of a call as numbers: addresses, sizes, and what a kernel is passed."""
 
 _SUCCESS = np.asarray(0, np.int32)
 
@@ -46,7 +49,7 @@ class HostFunction:
     def __repr__(self) -> str:
         return f"<host function {self.function.name}>"
 
-    def __call__(self, *arguments: Any) -> int | float | bool | None:
+    def __call__(self, *arguments: object) -> int | float | bool | None:
         return _Session(self.function, self._symbols, self._launcher)(arguments)
 
 
@@ -62,7 +65,7 @@ class _Session:
             for name, array in symbols.of(function).items()
         }
 
-    def __call__(self, arguments: Sequence[Any]) -> int | float | bool | None:
+    def __call__(self, arguments: Sequence[object]) -> int | float | bool | None:
         function = self._function
         values: list[int | float | bool] = []
         bases: dict[int, int] = {}
@@ -95,7 +98,7 @@ class _Session:
             raise CudaError(f"{call.at}: {call.name} is not supported in a host function")
         return action(self, values)
 
-    def _launch(self, call: CallOperation, values: list[Any]) -> None:
+    def _launch(self, call: CallOperation, values: Words) -> None:
         grid, block = tuple(values[:3]), tuple(values[3:6])
         passed: list[int | float | bool] = []
         for operand, value in zip(call.operands[7:], values[7:], strict=True):
@@ -132,38 +135,38 @@ class _Session:
     def _new(self, size: int) -> MemoryBuffer:
         return self._memory.allocate("allocated memory", max(size, 1), initialized=True)
 
-    def allocate_device(self, values: list[Any]) -> Array:
+    def allocate_device(self, values: Words) -> Array:
         target, size = values
         address = int(self._new(size).base())
         self._bytes(target, 8)[:] = np.array([address], np.int64).view(np.uint8)
         return _SUCCESS
 
-    def allocate(self, values: list[Any]) -> Array:
+    def allocate(self, values: Words) -> Array:
         return np.asarray(self._new(values[0]).base(), np.int64)
 
-    def copy(self, values: list[Any]) -> Array:
+    def copy(self, values: Words) -> Array:
         target, source, size = values[:3]
         self._bytes(target, size)[:] = self._bytes(source, size).copy()
         return _SUCCESS
 
-    def fill(self, values: list[Any]) -> Array:
+    def fill(self, values: Words) -> Array:
         target, value, size = values
         self._bytes(target, size)[:] = value & 0xFF
         return _SUCCESS
 
-    def copy_to_symbol(self, values: list[Any]) -> Array:
+    def copy_to_symbol(self, values: Words) -> Array:
         symbol, source, size = values[:3]
         offset = values[3] if len(values) > 3 else 0
         self._bytes(symbol + offset, size)[:] = self._bytes(source, size)
         return _SUCCESS
 
-    def copy_from_symbol(self, values: list[Any]) -> Array:
+    def copy_from_symbol(self, values: Words) -> Array:
         target, symbol, size = values[:3]
         offset = values[3] if len(values) > 3 else 0
         self._bytes(target, size)[:] = self._bytes(symbol + offset, size)
         return _SUCCESS
 
-    def release(self, values: list[Any]) -> Array:
+    def release(self, values: Words) -> Array:
         if values[0]:
             try:
                 self._memory.release(self._memory.at(values[0])[0])
@@ -171,11 +174,11 @@ class _Session:
                 raise CudaError("memory is freed that is not allocated") from None
         return _SUCCESS
 
-    def succeed(self, values: list[Any]) -> Array:
+    def succeed(self, values: Words) -> Array:
         return _SUCCESS
 
 
-_ACTIONS: dict[str, Callable[[_Session, list[Any]], Array]] = {
+_ACTIONS: dict[str, Callable[[_Session, Words], Array]] = {
     "cudaMalloc": _Session.allocate_device,
     "malloc": _Session.allocate,
     "cudaMemcpy": _Session.copy,

@@ -13,6 +13,7 @@ from .ir.types import ScalarType
 
 Dims: TypeAlias = tuple[int, int, int]
 Array: TypeAlias = np.ndarray[Any, Any]
+"""An array of NumPy with elements of any type."""
 
 _MOST_THREADS = 1024
 _MOST_IN_DIMENSION = (1 << 31) - 1
@@ -43,9 +44,9 @@ def check_shape(grid: Dims, block: Dims, shared: int) -> None:
         raise LaunchError(f"dynamic shared memory of {shared} bytes is too much")
 
 
-def flattened(function: ParallelFunction, arguments: Sequence[Any]) -> list[Any]:
+def flattened(function: ParallelFunction, arguments: Sequence[object]) -> list[object]:
     """One argument for each parameter of the IR: structs, given as tuples, are taken apart."""
-    listed: list[Any] = []
+    listed: list[object] = []
     for argument in arguments:
         if isinstance(argument, tuple | list):
             listed += argument
@@ -62,7 +63,7 @@ def flattened(function: ParallelFunction, arguments: Sequence[Any]) -> list[Any]
     return listed
 
 
-def array_of(parameter: Parameter, value: Any, kernel: str) -> Array:
+def array_of(parameter: Parameter, value: object, kernel: str) -> Array:
     """The array that a pointer parameter is given, checked for its type and its layout."""
     if not isinstance(value, np.ndarray) and parameter.const and hasattr(value, "__array__"):
         value = np.asarray(value)  # of JAX, say: without a copy on a CPU, and only to be read
@@ -94,7 +95,7 @@ def array_of(parameter: Parameter, value: Any, kernel: str) -> Array:
     return value
 
 
-def scalar_of(parameter: Parameter, value: Any, kernel: str) -> int | float | bool:
+def scalar_of(parameter: Parameter, value: object, kernel: str) -> int | float | bool:
     """The number that a parameter is given."""
     type = parameter.value.type
     if isinstance(value, np.ndarray) and value.ndim == 0:
@@ -154,7 +155,7 @@ class Symbols:
         return {entry.name: self.arrays[entry.name] for entry in function.symbols}
 
 
-_DTYPES: dict[ScalarType, np.dtype[Any]] = {
+_DTYPES: dict[ScalarType, np.dtype] = {
     ScalarType.BOOL: np.dtype(np.bool_),
     ScalarType.I8: np.dtype(np.int8),
     ScalarType.U8: np.dtype(np.uint8),

@@ -155,7 +155,7 @@ class KernelLaunch:
         """The same launch under other decisions of the lowering."""
         return KernelLaunch(self._kernel, self.grid, self.block, self.shared, choices)
 
-    def tune(self, *arguments: Any, rounds: int = 6) -> Choices:
+    def tune(self, *arguments: object, rounds: int = 6) -> Choices:
         """Measures which decisions are fastest here; later launches with this block take them.
 
         The arrays are copied, not written to.
@@ -164,7 +164,7 @@ class KernelLaunch:
         self._kernel.tuned[self.block] = choices
         return choices
 
-    def __call__(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: object) -> None:
         """Runs the kernel on all cores, and is back when it is done."""
         function, name = self._function, self._function.name
         held: list[Array] = []
@@ -200,11 +200,11 @@ class KernelLaunch:
         if failure[0]:
             raise CudaError(f"{code.assertions[int(failure[0]) - 1]}: an assertion fails")
 
-    def interpret(self, *arguments: Any) -> None:
+    def interpret(self, *arguments: object) -> None:
         """Does what a call does by the interpreter: slowly, and the same as the text says."""
         self._interpreted(arguments, None)
 
-    def check(self, *arguments: Any) -> tuple[KernelFault, ...]:
+    def check(self, *arguments: object) -> tuple[KernelFault, ...]:
         """Runs the kernel in the interpreter, and gives every fault that shows with these inputs.
 
         Arrays are written to as by a call.
@@ -217,7 +217,7 @@ class KernelLaunch:
         """What the kernel becomes for this shape of block, for people to look at."""
         return lowered(self._function, self.block, self.choices)
 
-    def _interpreted(self, arguments: Sequence[Any], findings: KernelFaults | None) -> None:
+    def _interpreted(self, arguments: Sequence[object], findings: KernelFaults | None) -> None:
         function, name, memory = self._function, self._function.name, AddressSpace()
         values: list[int | float | bool] = []
         bases: dict[tuple[int, int], int] = {}

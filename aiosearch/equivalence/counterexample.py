@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
+from ..documents import Document, JsonValue
 from ..tensor.floats import Array
 from ..tensor.terms import Program
 from .distributions import EVERY, draw_inputs
@@ -57,9 +57,9 @@ class Counterexample:
         pair = ExecutedPair(a, b, draw_inputs(a, self.distribution, self.seed))
         return bool(_places(pair, self.kind)[self.output][self.index])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """The counterexample for JSON, with nested lists for `inputs`."""
-        document: dict[str, Any] = {
+        document: Document = {
             "kind": self.kind.value,
             "seed": self.seed,
             "distribution": self.distribution,
@@ -140,7 +140,7 @@ def _worst_place(
     )
 
 
-def _listed(value: Array) -> Any:
+def _listed(value: Array) -> JsonValue:
     """Nested lists of numbers that JSON can hold."""
     if value.ndim:
         return [_listed(row) for row in value]

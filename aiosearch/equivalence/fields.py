@@ -35,6 +35,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..documents import Document
 from ..tensor.errors import ShapeError
 from ..tensor.evaluation.evaluate import evaluate
 from ..tensor.terms import Program, Term
@@ -88,7 +89,7 @@ class FieldEvidence:
         why = f": {self.reason}" if self.reason else ""
         return f"{self.outcome}{place}{why}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """The evidence for JSON, without what is empty."""
         attributes = dataclasses.asdict(self)
         return {

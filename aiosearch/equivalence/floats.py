@@ -28,10 +28,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
+from ..documents import Document
 from ..tensor.floats import Array
 from ..tensor.terms import Program
 from ..tensor.types import DType
@@ -120,7 +120,7 @@ class Trial:
         text = f"{self.distribution} {self.status}: {self.reason}"
         return f"{text} ({self.place})" if self.status is FloatStatus.FAILED else text
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """The trial for JSON."""
         return {
             "distribution": self.distribution,
@@ -248,7 +248,7 @@ class FloatEvidence:
         """The evidence with a `remark` where the outcome is `unknown`."""
         return self if self.outcome != "unknown" else replace(self, remark=masking_remark(original))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """The evidence for JSON, with all trials."""
         return {
             "outcome": self.outcome,

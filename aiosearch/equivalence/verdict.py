@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
+from ..documents import Document
 from .counterexample import Counterexample
 from .fields import FieldEvidence
 from .floats import FloatEvidence
@@ -70,9 +70,9 @@ class Verdict:
         if self.floats is not None:
             yield f"  c floats: {self.floats}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """The status and all evidence, for JSON."""
-        parts: dict[str, Any] = {
+        parts: Document = {
             "verdict": self.status.value,
             "reason": self.reason,
             "scope": self.scope,

@@ -13,13 +13,13 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from msgspec import Struct, structs
 
+from ..capture.jax_types import NumpyArray
 from .clusters import MEGA, Cluster, ProcessorKind
 
 RUNS = 5
@@ -81,7 +81,7 @@ def calibrate(cluster: Cluster) -> tuple[Cluster, Calibration]:
     return structs.replace(cluster, nodes=nodes), figures
 
 
-def _best(run: Callable[[], Any], runs: int = RUNS) -> float:
+def _best(run: Callable[[], object], runs: int = RUNS) -> float:
     run()
     laps = []
     for _ in range(runs):
@@ -97,7 +97,7 @@ def _stream(size: int, threads: int) -> float:
     arrays = [tuple(np.ones(length) for _ in range(3)) for _ in range(threads)]
     repeats = max(1, int(2e7) // (24 * length * threads))
 
-    def triad(operands: tuple[np.ndarray[Any, Any], ...]) -> None:
+    def triad(operands: tuple[NumpyArray, ...]) -> None:
         a, b, c = operands
         for _ in range(repeats):
             np.multiply(c, 0.5, out=a)

@@ -18,8 +18,9 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from ..documents import Document, JsonValue
 from ..folders import replace_file
 from .clusters import CacheGroup, CacheLevel, Cluster, ComputeDevice, Node, ProcessorKind
 from .errors import ClusterError
@@ -42,7 +43,7 @@ def write_cluster(cluster: Cluster, path: str | Path) -> None:
     replace_file(Path(path), (text + "\n").encode())
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path) -> Document:
     try:
         description = json.loads(path.read_text())
     except OSError as error:
@@ -59,11 +60,11 @@ class _ClusterReader:
     """An object of a file, with the path to it for messages."""
 
     def __init__(
-        self, fields: dict[str, Any], file: Path, path: str, through: tuple[Path, ...] = ()
+        self, fields: Document, file: Path, path: str, through: tuple[Path, ...] = ()
     ) -> None:
         self.path = path
         self.file = file
-        self.fields: dict[str, Any]
+        self.fields: Document
         template = fields.get("template")
         if template is not None:
             if not isinstance(template, str):
@@ -77,11 +78,11 @@ class _ClusterReader:
             self.file = base.file
         self.fields = fields
 
-    def fail(self, key: str, reason: str) -> Any:
+    def fail(self, key: str, reason: str) -> JsonValue:
         where = f"{self.path}.{key}" if self.path else key
         raise ClusterError(f"{self.file}: {where} {reason}")
 
-    def value(self, key: str) -> Any:
+    def value(self, key: str) -> JsonValue:
         if key not in self.fields:
             self.fail(key, "is missing; add it to the file or to the template")
         return self.fields[key]
@@ -106,7 +107,7 @@ class _ClusterReader:
             self.fail(key, f"must be above 0, not {value:g}")
         return value
 
-    def _number(self, key: str, value: Any) -> float:
+    def _number(self, key: str, value: JsonValue) -> float:
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -200,7 +201,7 @@ def _cache(reader: _ClusterReader) -> CacheLevel:
     return CacheLevel(reader.number("latency"), reader.number("bandwidth"), reader.positive("size"))
 
 
-def describe_cluster(cluster: Cluster) -> dict[str, Any]:
+def describe_cluster(cluster: Cluster) -> Document:
     """Gives the JSON object of a cluster, every number as a string."""
     return {
         "topology": cluster.topology,
@@ -220,7 +221,7 @@ def describe_cluster(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _describe_device(device: ComputeDevice) -> dict[str, Any]:
+def _describe_device(device: ComputeDevice) -> Document:
     return {
         "identifier": device.identifier,
         "type": device.kind.value,

@@ -11,9 +11,12 @@ import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .clusters import MEGA, CacheGroup, CacheLevel, Cluster, ComputeDevice, Node, ProcessorKind
+
+if TYPE_CHECKING:
+    import jax
 
 SYSTEM = Path("/sys/devices/system")
 ASSUMED_FREQUENCY = 2500.0
@@ -110,7 +113,7 @@ def _frequency(core: int, system: Path) -> float:
     return ASSUMED_FREQUENCY
 
 
-def _jax_gpus() -> list[Any]:
+def _jax_gpus() -> list[jax.Device]:
     try:
         import jax
 
@@ -119,7 +122,7 @@ def _jax_gpus() -> list[Any]:
         return []
 
 
-def _gpu(number: int, device: Any) -> ComputeDevice:
+def _gpu(number: int, device: jax.Device) -> ComputeDevice:
     """A GPU is one cache group: its multiprocessors cannot be addressed one by one from jax."""
     statistics = getattr(device, "memory_stats", lambda: None)() or {}
     units = int(getattr(device, "core_count", 0) or 1)

@@ -14,11 +14,11 @@ that much more coarsely, so that a split of a call finds its rows in few splits 
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from msgspec import Struct
 
 from ..arguments import is_positive, require
+from ..documents import Document
 from ..limits import Limits
 from ..pool import Pool
 from ..search import Search
@@ -59,7 +59,7 @@ class MappedProgram(Struct, frozen=True, kw_only=True):
         """Predicted seconds, before fusion: what published scores are."""
         return self.result.score
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Document:
         """The mapping as an object with the fields of Pattern-OPT's reports."""
         return report(self.program.name, self.cluster, self.result.steps)
 
@@ -92,7 +92,7 @@ async def map_program(
             width=width, solver=solver,
         )  # fmt: skip
         begun = time.perf_counter()
-        placement: dict[str, Any] = {"workers": workers} if pool is None else {"pool": pool}
+        placement: Document = {"workers": workers} if pool is None else {"pool": pool}
         async with Search(problem, limits=limits, **placement) as search:
             outcome = await search.wait()
         if outcome.best is None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
+from ..documents import Document
 from .clusters import Cluster, GroupLocation
 from .errors import MappingError
 from .levels import Level
@@ -90,7 +91,7 @@ def check_step(cluster: Cluster, level: Level, assignment: Assignment) -> None:
 
 def report(
     name: str, cluster: Cluster, steps: Iterable[StepMapping], *, cluster_name: str = "cluster"
-) -> dict[str, Any]:
+) -> Document:
     """The mapping as an object with the fields that Pattern-OPT's reports have."""
     steps = list(steps)
     return {
@@ -103,8 +104,8 @@ def report(
     }
 
 
-def _report_step(cluster: Cluster, step: StepMapping) -> list[dict[str, Any]]:
-    calls: dict[str, list[dict[str, Any]]] = {}
+def _report_step(cluster: Cluster, step: StepMapping) -> list[Document]:
+    calls: dict[str, list[Document]] = {}
     for split, team in step.assignment:
         node = cluster.nodes[team.node]
         device = node.devices[team.device]

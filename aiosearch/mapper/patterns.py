@@ -27,12 +27,12 @@ import enum
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from ..arguments import nearest
+from ..documents import Document
 from .errors import PatternError
 
 WARP_PENALTY = 32
@@ -217,7 +217,7 @@ def encode_program(program: PatternProgram) -> bytes:
     return msgspec.json.format(msgspec.json.encode(program), indent=2)
 
 
-def describe(program: PatternProgram) -> list[dict[str, Any]]:
+def describe(program: PatternProgram) -> list[Document]:
     """A row for each call: kind, indices, operations of an iteration, arrays read and written."""
     work = program.work()
     return [

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import jax
 from anyio import to_thread
 
 from ..arguments import is_positive, is_whole, require
+from ..capture.jax_types import Function, Leaf, PyTree
 from .clusterfiles import read_cluster
 from .clusters import Cluster, ProcessorKind
 from .errors import PlanError
@@ -37,17 +38,20 @@ R = TypeVar("R")
 LEAST_SHARE = 0.5
 """How much of a program must be computed by rows for that to be tried."""
 
+AnyPlan: TypeAlias = PlacementPlan[Any, Any]
+"""A plan of a function of which no types are known."""
+
 
 async def place(
     function: Callable[P, R],
     /,
-    *args: Any,
+    *args: PyTree,
     cluster: Cluster | str | Path = "auto",
     teams: int | None = None,
     memory: int | None = None,
     seconds: float = 30.0,
     seed: int = 0,
-    **kwargs: Any,
+    **kwargs: PyTree,
 ) -> PlacementPlan[P, R]:
     """Finds how a function runs fastest on this machine's cores, and gives it as a plan.
 
@@ -114,9 +118,9 @@ class _Placer:
 
     def __init__(
         self,
-        function: Callable[..., Any],
-        leaves: list[Any],
-        trees: tuple[Any, Any],
+        function: Function,
+        leaves: list[Leaf],
+        trees: tuple[PyTree, PyTree],
         cluster: Cluster,
         memory: int | None,
         seed: int,
@@ -130,14 +134,14 @@ class _Placer:
         self.stop = threading.Event()
         self._compiled = jax.jit(self._flat)
 
-    def _flat(self, *values: Any) -> list[Any]:
+    def _flat(self, *values: Leaf) -> list[Leaf]:
         result = self.function(*jax.tree_util.tree_unflatten(self.trees[0], values))
         return jax.tree_util.tree_leaves(result)
 
-    def original(self, values: Any) -> list[Any]:
+    def original(self, values: Sequence[Leaf]) -> list[Leaf]:
         return list(self._compiled(*values))
 
-    def place(self, flat: Flat, teams: int, seconds: float) -> PlacementPlan[Any, Any]:
+    def place(self, flat: Flat, teams: int, seconds: float) -> AnyPlan:
         pulled = choose_rows(flat)
         if pulled is None or pulled.share < LEAST_SHARE:
             return self._as_it_is(pulled, "its rows depend on each other")
@@ -172,9 +176,7 @@ class _Placer:
             self.function, self.leaves, pulled, choice.winner, choice=choice, evidence=evidence,
             teams=team_list,
         )  # fmt: skip
-        plan: PlacementPlan[Any, Any] = PlacementPlan(
-            self.function, description, blocks, self.trees, choice
-        )
+        plan: AnyPlan = PlacementPlan(self.function, description, blocks, self.trees, choice)
         return plan.measure(*jax.tree_util.tree_unflatten(self.trees[0], self.leaves))
 
     def _needed(self) -> int:
@@ -186,7 +188,7 @@ class _Placer:
 
     def _as_it_is(
         self, pulled: Pulled | None, reason: str, choice: Choice | None = None
-    ) -> PlacementPlan[Any, Any]:
+    ) -> AnyPlan:
         if self.memory is not None and (needed := self._needed()) > self.memory:
             raise PlanError(
                 f"no plan fits {self.memory:,} bytes: {reason}, and the original needs "

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from ..capture.jax_types import Function, Leaf, PyTree
 from .clusters import MEGA, Cluster
 from .errors import PlanError
 from .rows.blocked import RowBlocks, RowRunner, RowSchedule, memory_of
@@ -86,7 +87,7 @@ class PlacementPlan(Generic[P, R]):
         function: Callable[P, R],
         description: Description,
         blocks: RowBlocks | None,
-        trees: tuple[Any, Any],
+        trees: tuple[PyTree, PyTree],
         choice: Choice | None = None,
     ) -> None:
         self.function = function
@@ -125,27 +126,27 @@ class PlacementPlan(Generic[P, R]):
         outcome: R = jax.tree_util.tree_unflatten(self._out, results)
         return outcome
 
-    def _within(self, leaves: Sequence[Any]) -> list[Any]:
+    def _within(self, leaves: Sequence[Leaf]) -> list[Leaf]:
         """Inside of another transformation: derivatives are those of the original."""
         runner = self._runner
         assert runner is not None, "a plan of the original does not come here"
-        function: Callable[..., Any] = self.function
+        function: Function = self.function
 
-        def flat(*values: Any) -> list[Any]:
+        def flat(*values: Leaf) -> list[Leaf]:
             result = function(*jax.tree_util.tree_unflatten(self._in, values))
             return jax.tree_util.tree_leaves(result)
 
         @jax.custom_jvp
-        def by_rows(*values: Any) -> list[Any]:
+        def by_rows(*values: Leaf) -> list[Leaf]:
             return runner.traced(values)
 
         @by_rows.defjvp
-        def differentiate(primals: Any, tangents: Any) -> Any:
+        def differentiate(primals: PyTree, tangents: PyTree) -> PyTree:
             return jax.jvp(flat, primals, tangents)
 
         return list(by_rows(*leaves))
 
-    def measure(self, *args: Any, runs: int = 5) -> PlacementPlan[P, R]:
+    def measure(self, *args: PyTree, runs: int = 5) -> PlacementPlan[P, R]:
         """Times each team by itself on these arguments, and gives the plan with these times."""
         runner = self._runner
         if runner is None:
@@ -166,14 +167,14 @@ class PlacementPlan(Generic[P, R]):
             self.function, description, runner.blocks, (self._in, self._out), self.choice
         )
 
-    def temporary_bytes(self, *args: Any) -> int:
+    def temporary_bytes(self, *args: PyTree) -> int:
         """Bytes that it needs beside arguments and results, as XLA plans them."""
         leaves = jax.tree_util.tree_leaves(args)
         if self._runner is None:
             return memory_of(self._original.lower(*args).compile()).temporary
         return self._runner.temporary_bytes(leaves)
 
-    def shardings(self, devices: Sequence[Any], axis: str = "rows") -> Any:
+    def shardings(self, devices: Sequence[jax.Device], axis: str = "rows") -> PyTree:
         """How the arguments lie on devices of one kind, for a normal `jax.jit(in_shardings=...)`.
 
         Rows that results need by rows are shared out evenly, what is needed whole is on every
@@ -245,14 +246,14 @@ class PlacementPlan(Generic[P, R]):
         return f"<plan of {self.description.function}: {self.description.schedule or 'as it is'}>"
 
 
-def kinds_of(leaves: Sequence[Any]) -> tuple[PlanArgument, ...]:
+def kinds_of(leaves: Sequence[Leaf]) -> tuple[PlanArgument, ...]:
     return tuple(
         PlanArgument(tuple(jax.numpy.shape(leaf)), str(jax.numpy.result_type(leaf)))
         for leaf in leaves
     )
 
 
-def read_plan(text: str | bytes, function: Callable[P, R], *args: Any) -> PlacementPlan[P, R]:
+def read_plan(text: str | bytes, function: Callable[P, R], *args: PyTree) -> PlacementPlan[P, R]:
     """Makes a plan again from its JSON, for the same function and arguments of the same kinds.
 
     Raises PlanError where it is a plan of another program or for other shapes, or its schedule does
@@ -315,7 +316,7 @@ def axes_of(pulled: Pulled) -> tuple[int | None, ...]:
     return tuple(None if rows is None else rows.axis for rows in pulled.results)
 
 
-def function_name(function: Any) -> str:
+def function_name(function: Function) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
@@ -352,8 +353,8 @@ def predict_teams(
 
 
 def describe_plan(
-    function: Callable[..., Any],
-    leaves: Sequence[Any],
+    function: Function,
+    leaves: Sequence[Leaf],
     pulled: Pulled | None,
     schedule: RowSchedule | None,
     *,

@@ -21,7 +21,7 @@ from .sizes import Dim, Size, product
 from .terms import Program
 from .types import Shape
 
-_made: WeakValueDictionary[tuple[Any, ...], Abstract] = WeakValueDictionary()
+_made: WeakValueDictionary[tuple[object, ...], Abstract] = WeakValueDictionary()
 """All terms by symbol, arguments and size, as long as something holds them."""
 INFIX = {"add": " + ", "subtract": " - ", "multiply": "·", "divide": " / "}
 """Symbols that are printed between their arguments."""

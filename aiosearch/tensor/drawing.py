@@ -196,7 +196,7 @@ def _load(term: Term) -> SvgBox:
 
 
 def _accumulator(term: Term) -> SvgBox:
-    kind = term.parameter("kind")
+    kind: str = term.parameter("kind")
     detail = {"none": "", "redtox": f"redtox {term.parameter('columns')}"}.get(kind, kind)
     return chip("accumulate", detail, svg_boxes.ACCUMULATOR, 1, str(term.type))
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
+from ..documents import Document, JsonValue
 from .errors import FormatError, TensorError, UnknownOperator
 from .mugraph import ACCUMULATE, LOAD, READ, RESULT, WRITE, Block, Kernel, read, results, write
-from .operator import OperatorParameter, ParameterKind
+from .operator import OperatorParameter, ParameterKind, ParameterValue
 from .sizes import Dim, Size
 from .syntax.checked_terms import (
     BLOCK_PARAMETERS,
@@ -54,7 +55,7 @@ def to_json(program: Program) -> bytes:
     return msgspec.json.encode(_document(program))
 
 
-def to_dict(program: Program) -> dict[str, Any]:
+def to_dict(program: Program) -> Document:
     """The content of `to_json`, as plain dictionaries and lists."""
     return msgspec.to_builtins(_document(program))  # type: ignore[no-any-return]  # of a Struct: a dict
 
@@ -66,7 +67,7 @@ def from_json(data: bytes | str) -> Program:
     return _read(lambda type_: msgspec.json.decode(data, type=type_))
 
 
-def from_dict(document: Any) -> Program:
+def from_dict(document: JsonValue) -> Program:
     """The program of what `to_dict` gave; raises FormatError for anything else."""
     return _read(lambda type_: msgspec.convert(document, type_))
 
@@ -76,10 +77,10 @@ def from_dict(document: Any) -> Program:
 
 def _document(program: Program) -> JsonProgram:
     """The document of a program."""
-    numbers: dict[Any, int] = {term: number for number, term in enumerate(program.inputs)}
+    numbers: dict[object, int] = {term: number for number, term in enumerate(program.inputs)}
     nodes: list[JsonNode] = []
 
-    def add(what: Any, node: JsonNode) -> None:
+    def add(what: object, node: JsonNode) -> None:
         # Numbers grow with the list, so that a node can only name what is before it: no cycle can
         # be written.
         numbers[what] = len(program.inputs) + len(nodes)
@@ -103,8 +104,8 @@ def _input(term: Term) -> JsonInput:
     return JsonInput(term.parameter("name"), str(term.dtype), shape, list(term.parameter("labels")))
 
 
-def _kernel_node(kernel: Kernel, outside: dict[Any, int]) -> JsonNode:
-    numbers: dict[Any, int] = {}
+def _kernel_node(kernel: Kernel, outside: dict[object, int]) -> JsonNode:
+    numbers: dict[object, int] = {}
     block: list[JsonBlockNode] = []
     for term in kernel.body:
         # Loads name tensors of the program, all other operators terms of the block.
@@ -126,7 +127,7 @@ def _params(term: Term) -> dict[str, Value]:
     }
 
 
-def _value(value: Any) -> Any:
+def _value(value: ParameterValue) -> JsonValue:
     """A parameter's value in JSON; symbolic sizes and large integers are strings."""
     if isinstance(value, tuple):
         return [_value(item) for item in value]
@@ -147,7 +148,7 @@ def _dim_value(size: Dim) -> int | str:
 # Reading
 
 
-def _read(decode: Callable[[Any], Any]) -> Program:
+def _read(decode: Callable[[JsonValue], JsonValue]) -> Program:
     """Decodes the header, then the document of its version."""
     try:
         # The version first: a later one may have fields that `JsonProgram` refuses.
@@ -247,7 +248,7 @@ class _JsonReader:
         return check(maker(operands[0], **parameters))
 
 
-def _placed(where: str, make: Callable[..., T], *arguments: Any) -> T:
+def _placed(where: str, make: Callable[..., T], *arguments: object) -> T:
     """The result of `make`; an error in it names the place."""
     try:
         return make(*arguments)
@@ -282,7 +283,9 @@ def _applied(op: str, operands: Sequence[Term], params: dict[str, Value]) -> Ter
     return build(operator, operands, _given(operator.parameters, params))
 
 
-def _given(parameters: Sequence[OperatorParameter], params: dict[str, Value]) -> dict[str, Any]:
+def _given(
+    parameters: Sequence[OperatorParameter], params: dict[str, Value]
+) -> dict[str, ParameterValue]:
     """Parameters by name, converted from JSON; raises FormatError for unknown ones."""
     by_name = {parameter.name: parameter for parameter in parameters}
     unknown = params.keys() - by_name.keys()
@@ -291,7 +294,7 @@ def _given(parameters: Sequence[OperatorParameter], params: dict[str, Value]) ->
     return {name: _parameter(by_name[name], value) for name, value in params.items()}
 
 
-def _parameter(parameter: OperatorParameter, value: Any) -> Any:
+def _parameter(parameter: OperatorParameter, value: ParameterValue) -> ParameterValue:
     if isinstance(value, list):
         return tuple(_parameter(parameter, item) for item in value)
     if isinstance(value, str) and parameter.kind in (ParameterKind.SIZE, ParameterKind.SHAPE):

@@ -15,11 +15,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
+from ..documents import JsonValue
 from .errors import FormatError, ShapeError, TensorError, UnknownOperator
 from .mugraph import Block
 from .programs import Builtin
@@ -156,7 +157,7 @@ def load_mugraphs(data: bytes) -> list[MirageGraph | FormatError]:
     return [_load(number, graph) for number, graph in enumerate(graphs)]
 
 
-def read_mugraph(graph: Any) -> Program:
+def read_mugraph(graph: JsonValue) -> Program:
     """The program that one graph stands for, given as JSON's lists and dictionaries."""
     try:
         nodes = msgspec.convert(graph, type=list[MirageOperator])

@@ -10,11 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import NoReturn, TypeAlias
 
 from .algebra import Algebra, V
 from .errors import ShapeError
-from .operator import NUMBERS, Dimensions, Operator, OperatorParameter, ParameterKind, declare
+from .operator import (
+    NUMBERS,
+    Dimensions,
+    Meaning,
+    Operator,
+    OperatorParameter,
+    ParameterKind,
+    declare,
+)
 from .operators.reductions import fold, root_mean_square
 from .sizes import Dim
 from .terms import Term, checked, intern
@@ -42,7 +50,7 @@ class Accumulator:
 
     name: str
     shape: Callable[[Dimensions, Shape, Dim], Shape]
-    meaning: Callable[..., Any]
+    meaning: Meaning
     """`meaning(algebra, tile, loop_axis, columns)`; the loop's axis stays with size one."""
 
 
@@ -96,7 +104,7 @@ _COLUMNS = OperatorParameter("columns", ParameterKind.SIZE)
 def _special(name: str, *parameters: OperatorParameter) -> Operator:
     """Declares an operator that only a `Block` builds."""
 
-    def refuse(*_: Any, **__: Any) -> Any:
+    def refuse(*_: object, **__: object) -> NoReturn:
         raise ShapeError(f"{name} is made by a Block")
 
     return declare(Operator(name, 1, refuse, refuse, parameters))

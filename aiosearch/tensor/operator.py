@@ -15,7 +15,10 @@ from .errors import ShapeError, UnknownOperator
 from .sizes import Dim, product, quotient
 from .types import DType, Shape
 
-Parameters: TypeAlias = dict[str, Any]
+ParameterValue: TypeAlias = Any
+"""A parameter as its `ParameterKind` has it: a size, axes, a number, a word, a `DType`."""
+
+Parameters: TypeAlias = dict[str, ParameterValue]
 """Parameters of an operator by name."""
 
 
@@ -41,7 +44,7 @@ class OperatorParameter:
 
     name: str
     kind: ParameterKind
-    default: Any = None
+    default: ParameterValue = None
     required: bool = True
 
 
@@ -176,7 +179,7 @@ def broadcast_shapes(dims: Dimensions, shapes: Sequence[Shape]) -> Shape:
     return result
 
 
-def pointwise_shape(dims: Dimensions, shapes: Sequence[Shape], **_: Any) -> Shape:
+def pointwise_shape(dims: Dimensions, shapes: Sequence[Shape], **_: object) -> Shape:
     """The shape rule of pointwise operators: `broadcast_shapes`."""
     return broadcast_shapes(dims, shapes)
 

@@ -12,18 +12,27 @@ import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from .errors import ShapeError, TensorError
-from .operator import NUMBERS, Dimensions, Operator, OperatorParameter, ParameterKind, declare, find
+from .operator import (
+    NUMBERS,
+    Dimensions,
+    Operator,
+    OperatorParameter,
+    ParameterKind,
+    ParameterValue,
+    declare,
+    find,
+)
 from .sizes import Dim, Size, product
 from .types import BYTES, NARROW, DType, Place, Shape, TensorType
 
 Number: TypeAlias = "int | float | Fraction | Size"
 """The value of a literal."""
 
-_terms: WeakValueDictionary[tuple[Any, ...], Term] = WeakValueDictionary()
+_terms: WeakValueDictionary[tuple[object, ...], Term] = WeakValueDictionary()
 """All terms by operator, arguments and parameters, as long as something holds them."""
 
 
@@ -37,7 +46,7 @@ class Term:
 
     operator: Operator
     arguments: tuple[Term, ...]
-    parameters: tuple[tuple[str, Any], ...]
+    parameters: tuple[tuple[str, ParameterValue], ...]
     type: TensorType
     _digest: bytes | None
 
@@ -56,7 +65,7 @@ class Term:
     def place(self) -> Place:
         return self.type.place
 
-    def parameter(self, name: str) -> Any:
+    def parameter(self, name: str) -> ParameterValue:
         """The value of a parameter by name; raises KeyError."""
         for key, value in self.parameters:
             if key == name:
@@ -119,7 +128,7 @@ def _term(operand: Operand) -> Term:
 def intern(
     operator: Operator,
     arguments: tuple[Term, ...],
-    parameters: tuple[tuple[str, Any], ...],
+    parameters: tuple[tuple[str, ParameterValue], ...],
     type_: TensorType,
 ) -> Term:
     """The only term of this description."""
@@ -138,7 +147,10 @@ def intern(
 
 
 def apply(
-    operator: str | Operator, *arguments: Term, dims: Dimensions = NUMBERS, **keywords: Any
+    operator: str | Operator,
+    *arguments: Term,
+    dims: Dimensions = NUMBERS,
+    **keywords: ParameterValue,
 ) -> Term:
     """Applies an operator; raises ShapeError where the operands do not fit."""
     declared = find(operator) if isinstance(operator, str) else operator
@@ -160,7 +172,9 @@ def apply(
     return intern(declared, arguments, parameters, type_)
 
 
-def _parameters(operator: Operator, keywords: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def _parameters(
+    operator: Operator, keywords: Mapping[str, ParameterValue]
+) -> tuple[tuple[str, ParameterValue], ...]:
     """Values of all parameters, checked, in the order of their declaration."""
     unknown = keywords.keys() - {parameter.name for parameter in operator.parameters}
     if unknown:
@@ -177,7 +191,7 @@ def _parameters(operator: Operator, keywords: Mapping[str, Any]) -> tuple[tuple[
     return tuple(values)
 
 
-def checked(parameter: OperatorParameter, value: Any) -> Any:
+def checked(parameter: OperatorParameter, value: ParameterValue) -> ParameterValue:
     """Checks a parameter's type, and makes it hashable and canonical."""
     kind = parameter.kind
     if kind is ParameterKind.SHAPE:
@@ -199,13 +213,13 @@ def checked(parameter: OperatorParameter, value: Any) -> Any:
     return value
 
 
-def _several(parameter: OperatorParameter, value: Any) -> Iterable[Any]:
+def _several(parameter: OperatorParameter, value: ParameterValue) -> Iterable[ParameterValue]:
     if isinstance(value, (list, tuple)):
         return value
     raise ShapeError(f"{parameter.name} is a list, not {value!r}")
 
 
-def _plain(parameter: OperatorParameter, value: Any) -> int:
+def _plain(parameter: OperatorParameter, value: ParameterValue) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31:
         return value
     raise ShapeError(f"{parameter.name} is a whole number, not {value!r}")
@@ -215,7 +229,7 @@ SIZES = 2**48
 """Concrete sizes are below this."""
 
 
-def _whole(parameter: OperatorParameter, value: Any) -> Dim:
+def _whole(parameter: OperatorParameter, value: ParameterValue) -> Dim:
     if isinstance(value, Size):
         return value
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < SIZES:
@@ -223,7 +237,7 @@ def _whole(parameter: OperatorParameter, value: Any) -> Dim:
     raise ShapeError(f"{parameter.name} is a size, not {value!r}")
 
 
-def number(value: Any) -> Number:
+def number(value: ParameterValue) -> Number:
     """A literal's value in canonical form, so that 1 and 1.0 are one literal."""
     if isinstance(value, Size):
         return value
@@ -244,7 +258,7 @@ def number(value: Any) -> Number:
     return int(value) if value == int(value) else value
 
 
-def dtype(value: Any) -> DType:
+def dtype(value: ParameterValue) -> DType:
     """The element type of a name; raises ShapeError."""
     try:
         return DType(value)
@@ -253,7 +267,9 @@ def dtype(value: Any) -> DType:
         raise ShapeError(f"no element type {value!r}: there are {listing}") from None
 
 
-def _dtype(operator: Operator, arguments: Sequence[Term], parameters: dict[str, Any]) -> DType:
+def _dtype(
+    operator: Operator, arguments: Sequence[Term], parameters: dict[str, ParameterValue]
+) -> DType:
     """The element type of a result, by the operator's rule or as the operands' common type."""
     dtypes = [argument.dtype for argument in arguments]
     if operator.dtype is not None:

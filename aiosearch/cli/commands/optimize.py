@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
+from ...documents import Document
 from ...superoptimizer import RANGES
 from ..inputs.flags import Flags, add_arg, add_dtype, add_json, add_shape, seed, user_path
 from ..output.streams import UsageError
@@ -28,7 +28,7 @@ _ALONE = {
     "prune": "parts",
 }
 """By default, where it is the search alone."""
-_TIMED: dict[str, Any] = {
+_TIMED: Document = {
     "constant": [],
     "effort": "default",
     "target": "auto",

@@ -6,13 +6,18 @@ import dataclasses
 import json
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from ...arguments import nearest
+from ...documents import JsonValue
 from ..output.streams import UsageError
+from .values import RawValue
+
+TypeForm: TypeAlias = Any
+"""An annotation as it is evaluated: a class, `int | None`, `Any`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +25,7 @@ class ProblemField:
     """A field that may be set."""
 
     name: str
-    type: Any
+    type: TypeForm
     default: str
     """As Python writes it; empty where there is none."""
 
@@ -60,7 +65,7 @@ def split(assignments: Sequence[str], flag: str) -> dict[str, str]:
     return values
 
 
-def values_for(cls: type, texts: Mapping[str, str], flag: str) -> dict[str, Any]:
+def values_for(cls: type, texts: Mapping[str, str], flag: str) -> dict[str, RawValue]:
     """Converts what was given to the types of the class's fields."""
     if not texts:
         return {}
@@ -85,7 +90,7 @@ def listing(fields: Mapping[str, ProblemField]) -> str:
     return "its fields are " + ", ".join(map(str, fields.values()))
 
 
-def convert(text: str, field: ProblemField, flag: str) -> Any:
+def convert(text: str, field: ProblemField, flag: str) -> RawValue:
     """Reads the text as the field's type: as it stands, else as JSON."""
     if field.type is Any:
         return guess(text)
@@ -105,7 +110,7 @@ def convert(text: str, field: ProblemField, flag: str) -> Any:
     )
 
 
-def guess(text: str) -> Any:
+def guess(text: str) -> JsonValue:
     """Reads a value of which no type is known: JSON where it is JSON, else text."""
     try:
         return json.loads(text)
@@ -113,7 +118,7 @@ def guess(text: str) -> Any:
         return text
 
 
-def _default(default: Any, factory: Any, missing: Any) -> str:
+def _default(default: object, factory: object, missing: object) -> str:
     if default is not missing:
         return repr(default)
     if factory is not missing:
@@ -121,7 +126,7 @@ def _default(default: Any, factory: Any, missing: Any) -> str:
     return ""
 
 
-def _hints(cls: type) -> dict[str, Any]:
+def _hints(cls: type) -> dict[str, TypeForm]:
     try:
         return typing.get_type_hints(cls, include_extras=True)
     except Exception:  # a name that exists for type checkers only

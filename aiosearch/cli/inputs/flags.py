@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
+
+ArgparseOption: TypeAlias = Any
+"""A keyword argument of a parser or a flag; argparse gives each a type of its own."""
 
 
 class Flags(Protocol):
     """What flags are added to: a `Parser`, or a group of one in its help."""
 
-    def add_argument(self, *names: str, **options: Any) -> Any: ...
+    def add_argument(self, *names: str, **options: ArgparseOption) -> object: ...
 
 
 def seed(text: str) -> int:

@@ -6,17 +6,18 @@ import argparse
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ...arguments import nearest
+from ...capture.jax_types import Function
 from ...optimizer import emit, names
 from ...tensor import Program, TensorType
 from ..output.streams import UsageError
 from . import programs
+from .objects import UserObject
 from .values import is_file
 
 
@@ -25,7 +26,7 @@ class FunctionTarget:
     """A function that can be traced."""
 
     name: str
-    function: Callable[..., Any]
+    function: Function
     types: Sequence[TensorType]
     constant: tuple[int, ...] = ()
     """The arguments that stay the same from call to call."""
@@ -67,7 +68,7 @@ def source_files(target: FunctionTarget) -> list[Path]:
     return [Path(path) for path in paths if path]
 
 
-def _places(arguments: Sequence[str], function: Callable[..., Any], count: int) -> tuple[int, ...]:
+def _places(arguments: Sequence[str], function: Function, count: int) -> tuple[int, ...]:
     """The places of arguments that are called by name or place."""
     try:
         names = list(inspect.signature(function).parameters)[:count]
@@ -81,17 +82,17 @@ def _places(arguments: Sequence[str], function: Callable[..., Any], count: int) 
     return tuple(sorted({places[argument] for argument in arguments}))
 
 
-def _function(program: Program) -> Callable[..., Any]:
-    module: dict[str, Any] = {}
+def _function(program: Program) -> Function:
+    module: dict[str, UserObject] = {}
     name, _ = names(program)
     exec(compile(emit(program), f"<{program.name}>", "exec"), module)
-    function: Callable[..., Any] = module[name]
+    function: Function = module[name]
     return function
 
 
 def bound(
     name: str,
-    function: Callable[..., Any],
+    function: Function,
     positional: list[TensorType],
     named: dict[str, TensorType],
 ) -> tuple[list[TensorType], dict[str, TensorType]]:

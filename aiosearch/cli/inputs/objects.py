@@ -17,10 +17,16 @@ from ..output.streams import UsageError
 from .values import is_file
 
 Offer: TypeAlias = Callable[[ModuleType], str]
+UserObject: TypeAlias = Any
+"""What a name in a user's module stands for, before anyone has looked at it."""
+
+UserProblem: TypeAlias = Any
+"""An instance of a user's class that has at least the `METHODS` of a problem."""
+
 METHODS = ("root", "expand", "solutions")
 
 
-def find(target: str, offer: Offer | None = None) -> Any:
+def find(target: str, offer: Offer | None = None) -> UserObject:
     """Imports what `target` names, the current folder included; raises UsageError.
 
     `offer` says what else a module has, by default problems.
@@ -41,8 +47,8 @@ def load(where: str) -> ModuleType:
     return _import(where)
 
 
-def attribute(module: ModuleType, name: str, offer: Offer | None = None) -> Any:
-    value: Any = module
+def attribute(module: ModuleType, name: str, offer: Offer | None = None) -> UserObject:
+    value: UserObject = module
     for part in name.split("."):
         try:
             value = getattr(value, part)
@@ -147,5 +153,5 @@ def functions(module: ModuleType) -> str:
     return f"it has {', '.join(defined)}" if defined else "no function is defined in it"
 
 
-def _is_problem(value: Any) -> bool:
+def _is_problem(value: UserObject) -> bool:
     return all(callable(getattr(value, method, None)) for method in METHODS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -15,10 +14,12 @@ from ...orders import ORDERS
 from ..output.streams import UsageError
 from . import objects
 from .fields import fields_of, listing, values_for
+from .objects import UserObject, UserProblem
 from .settings import Chosen
+from .values import RawValue
 
 
-def build(target: str, texts: Mapping[str, str], seed: int | None) -> Any:
+def build(target: str, texts: Mapping[str, str], seed: int | None) -> UserProblem:
     """Makes the problem that `target` names: a class, an instance, or a function that gives one.
 
     `given` sets fields; `seed` too, where the problem has such a field and `given` does not.
@@ -31,7 +32,7 @@ def build(target: str, texts: Mapping[str, str], seed: int | None) -> Any:
     return _replace(problem, changes) if changes else problem
 
 
-def from_journal(path: Path) -> tuple[Any, dict[str, Chosen]]:
+def from_journal(path: Path) -> tuple[UserProblem, dict[str, Chosen]]:
     """Gives the problem of a journal, and the settings that its search had."""
     from ...engine.journal.replay import read_header
 
@@ -39,7 +40,7 @@ def from_journal(path: Path) -> tuple[Any, dict[str, Chosen]]:
     return _restore(path, header), _settings(path, header)
 
 
-def unshared(problem: Any) -> str:
+def unshared(problem: UserProblem) -> str:
     """Why other machines do not run a problem; nothing where they do."""
     from ...remote.admission import GROUP, installed  # for searches that spread
 
@@ -49,14 +50,14 @@ def unshared(problem: Any) -> str:
     return f"{kind.__qualname__} has no entry point {GROUP}, and others run no other problem"
 
 
-def _all_values(cls: type, texts: Mapping[str, str], seed: int | None) -> dict[str, Any]:
+def _all_values(cls: type, texts: Mapping[str, str], seed: int | None) -> dict[str, RawValue]:
     values = values_for(cls, texts, "--set")
     if seed is not None and "seed" not in texts and "seed" in (fields_of(cls) or {}):
         values |= values_for(cls, {"seed": str(seed)}, "--seed")
     return values
 
 
-def _construct(cls: type, values: Mapping[str, Any]) -> Any:
+def _construct(cls: type, values: Mapping[str, RawValue]) -> UserProblem:
     fields = fields_of(cls) or {}
     lacking = [
         str(field) for name, field in fields.items() if not field.default and name not in values
@@ -72,7 +73,7 @@ def _construct(cls: type, values: Mapping[str, Any]) -> Any:
         raise _refused(f"{cls.__qualname__}({shown})", error) from error
 
 
-def _replace(problem: Any, changes: Mapping[str, Any]) -> Any:
+def _replace(problem: UserProblem, changes: Mapping[str, RawValue]) -> UserProblem:
     try:
         if isinstance(problem, Struct):
             return msgspec.structs.replace(problem, **changes)
@@ -81,11 +82,11 @@ def _replace(problem: Any, changes: Mapping[str, Any]) -> Any:
         raise _refused(repr(problem), error) from error
 
 
-def _is_factory(candidate: Any) -> bool:
+def _is_factory(candidate: UserObject) -> bool:
     return callable(candidate) and not all(hasattr(candidate, method) for method in objects.METHODS)
 
 
-def _call(target: str, factory: Any) -> Any:
+def _call(target: str, factory: UserObject) -> UserProblem:
     try:
         return factory()
     except Exception as error:
@@ -96,7 +97,7 @@ def _refused(what: str, error: Exception) -> UsageError:
     return UsageError(f"{what} cannot be made: {type(error).__name__}: {error}")
 
 
-def _restore(path: Path, header: JournalHeader) -> Any:
+def _restore(path: Path, header: JournalHeader) -> UserProblem:
     if header.problem.startswith("__main__:") or "<locals>" in header.problem:
         raise UsageError(
             f"the problem {header.problem} of {path} is defined in a script, which alone can resume"

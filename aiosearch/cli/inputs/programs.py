@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...arguments import nearest
+from ...capture.jax_types import Function
 from ...tensor import DType, LabelError, Program, TensorError, TensorType, Term
 from ...tensor.files import from_json
 from ...tensor.labels import check_labels
@@ -221,7 +222,7 @@ def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
         ) from error
 
 
-def function(target: str) -> Callable[..., Any]:
+def function(target: str) -> Function:
     """The function that a target names; raises UsageError."""
     value = objects.find(target, objects.functions)
     if not callable(value):

@@ -6,15 +6,17 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...checks.maintenance import require_cache
+from ...documents import Document
 from ...errors import AiosearchError
 from ...limits import Limits
 from ...orders import find_order
 from ...strategies import find_strategy
 from ..output.streams import UsageError
 from .fields import guess, split
+from .objects import UserProblem
 from .problems import build, from_journal
 from .settings import SETTINGS, Chosen, settle
 
@@ -28,8 +30,8 @@ T = TypeVar("T")
 class Request:
     """A search that can begin."""
 
-    problem: Any
-    options: dict[str, Any]
+    problem: UserProblem
+    options: Document
     """What `Search` takes."""
     argv: Sequence[str]
     """The words that asked for it."""
@@ -96,8 +98,8 @@ def _resumed(arguments: argparse.Namespace, journal: Path | None) -> Path:
 
 
 def _options(
-    problem: Any, settings: Mapping[str, Chosen], strategy_options: Mapping[str, str]
-) -> dict[str, Any]:
+    problem: UserProblem, settings: Mapping[str, Chosen], strategy_options: Mapping[str, str]
+) -> Document:
     value = {name: chosen.value for name, chosen in settings.items()}
     options = {name: guess(text) for name, text in strategy_options.items()}
     if isinstance(value["cache"], Path):

@@ -10,14 +10,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ...arguments import nearest
 from ...orders import ORDERS
 from ..output.streams import UsageError
 from ..output.table import table
 from . import values
-from .values import is_file
+from .values import RawValue, is_file
 
 TABLE = "[tool.aiosearch]"
 PREFIX = "AIOSEARCH_"
@@ -34,7 +33,7 @@ class SettingSource:
     help: str
     read: values.Reader
     expects: str
-    default: Any = None
+    default: RawValue = None
 
     @property
     def flag(self) -> str:
@@ -49,7 +48,7 @@ class SettingSource:
 class Chosen:
     """A setting's value and who chose it."""
 
-    value: Any
+    value: RawValue
     origin: str
 
 
@@ -131,7 +130,7 @@ SETTINGS: tuple[SettingSource, ...] = (
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
-def settle(flags: Mapping[str, Any], journal: Mapping[str, Chosen] = {}) -> dict[str, Chosen]:
+def settle(flags: Mapping[str, RawValue], journal: Mapping[str, Chosen] = {}) -> dict[str, Chosen]:
     """Gives every setting with its origin; raises UsageError where one is wrong.
 
     `flags` are those that were given; what a resumed journal says comes right after them.
@@ -182,7 +181,7 @@ def from_pyproject(folder: Path) -> dict[str, Chosen]:
     return {}
 
 
-def _load_table(path: Path) -> Mapping[str, Any]:
+def _load_table(path: Path) -> Mapping[str, RawValue]:
     import tomllib  # 10 ms that only a search needs
 
     try:
@@ -195,7 +194,7 @@ def _load_table(path: Path) -> Mapping[str, Any]:
     return table
 
 
-def _from_table(path: Path, table: Mapping[str, Any]) -> dict[str, Chosen]:
+def _from_table(path: Path, table: Mapping[str, RawValue]) -> dict[str, Chosen]:
     chosen = {}
     for key, value in table.items():
         name = key.replace("_", "-")
@@ -211,7 +210,7 @@ def _from_table(path: Path, table: Mapping[str, Any]) -> dict[str, Chosen]:
     return chosen
 
 
-def _read(setting: SettingSource, value: Any, origin: str) -> Chosen:
+def _read(setting: SettingSource, value: RawValue, origin: str) -> Chosen:
     try:
         return Chosen(setting.read(value), origin)
     except (ValueError, TypeError):

@@ -11,12 +11,15 @@ from typing import Any, TypeAlias
 
 from ..output.units import parse_size
 
-Reader: TypeAlias = Callable[[Any], Any]
+RawValue: TypeAlias = Any
+"""A setting as it comes: a flag's text, or what a TOML file has."""
+
+Reader: TypeAlias = Callable[[RawValue], Any]
 """Gives the value, or raises ValueError."""
 
 
 def whole(least: int | None) -> Reader:
-    def read(value: Any) -> int:
+    def read(value: RawValue) -> int:
         if isinstance(value, bool | float):
             raise ValueError(value)
         number = int(value)
@@ -27,7 +30,7 @@ def whole(least: int | None) -> Reader:
     return read
 
 
-def positive(value: Any) -> float:
+def positive(value: RawValue) -> float:
     if isinstance(value, bool):
         raise ValueError(value)
     number = float(value)
@@ -36,7 +39,7 @@ def positive(value: Any) -> float:
     return number
 
 
-def size(value: Any) -> int:
+def size(value: RawValue) -> int:
     number = parse_size(value) if isinstance(value, str) else whole(1)(value)
     if number < 1:
         raise ValueError(value)
@@ -46,7 +49,7 @@ def size(value: Any) -> int:
 def choice_of(names: Iterable[str]) -> Reader:
     allowed = set(names)
 
-    def read(value: Any) -> str:
+    def read(value: RawValue) -> str:
         if value not in allowed:
             raise ValueError(value)
         return str(value)
@@ -54,13 +57,13 @@ def choice_of(names: Iterable[str]) -> Reader:
     return read
 
 
-def text(value: Any) -> str:
+def text(value: RawValue) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError(value)
     return value
 
 
-def cache(value: Any) -> Path | str | None:
+def cache(value: RawValue) -> Path | str | None:
     """Reads a path, `default`, or `off` (in TOML also false)."""
     if value is False or value == "off":
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
 _BINARY = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
@@ -58,7 +57,7 @@ def parse_size(text: str) -> int:
     return int(float(match[1]) * factor)
 
 
-def short(value: Any, width: int) -> str:
+def short(value: object, width: int) -> str:
     """Writes a value on one line, the middle of a long one left out."""
     text = " ".join(repr(value).split())
     if len(text) <= width:

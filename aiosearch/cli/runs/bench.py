@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -23,6 +23,7 @@ from ...strategies import find_strategy, list_strategies
 from ...workloads.ladder import RUNGS
 from ...workloads.uts import TREES
 from ..inputs.fields import split
+from ..inputs.objects import UserProblem
 from ..inputs.problems import build, unshared
 from ..inputs.switches import switches_of
 from ..output.files import require_drawing, require_place, write
@@ -37,10 +38,10 @@ if TYPE_CHECKING:
     from ..commands.bench import BenchArguments
 
 
-def workload(arguments: BenchArguments) -> Any:
+def workload(arguments: BenchArguments) -> UserProblem:
     """The problem: one of the ladder by its name, or any other as for `aiosearch search`."""
     name, texts = arguments.workload, split(arguments.set, "--set")
-    ladder: dict[str, Any] = {name: tree.problem for name, tree in TREES.items()}
+    ladder: dict[str, UserProblem] = {name: tree.problem for name, tree in TREES.items()}
     ladder |= {name: rung.problem for name, rung in RUNGS.items()}
     if name not in ladder:
         if ":" not in name:
@@ -57,7 +58,7 @@ def on_unknown_of(arguments: BenchArguments) -> OnUnknown:
     return arguments.on_unknown or (rung.on_unknown if rung else "defer")
 
 
-def arms_of(arguments: BenchArguments, problem: Any) -> list[Arm]:
+def arms_of(arguments: BenchArguments, problem: UserProblem) -> list[Arm]:
     """Every combination of what was asked for."""
     switches = switches_of(arguments)
     return cross(
@@ -74,7 +75,7 @@ def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _strategies(text: str, problem: Any) -> list[str]:
+def _strategies(text: str, problem: UserProblem) -> list[str]:
     if text != "all":
         names = _listed(text)
         for name in names:
@@ -91,7 +92,7 @@ def _strategies(text: str, problem: Any) -> list[str]:
     return names
 
 
-def _unfit(strategy: str, problem: Any) -> str:
+def _unfit(strategy: str, problem: UserProblem) -> str:
     return unshared(problem) if has_transport(strategy) else ""
 
 
@@ -102,7 +103,7 @@ def _elsewhere(strategy: str) -> str:
     return ""
 
 
-def _orders(text: str | None, problem: Any) -> list[str]:
+def _orders(text: str | None, problem: UserProblem) -> list[str]:
     if text is None:
         kind = type(find_order(None, problem))
         return [next(name for name, order in ORDERS.items() if order is kind)]
@@ -150,7 +151,7 @@ def run(arguments: BenchArguments) -> int:
 
 
 async def _compared(
-    problem: Any, arms: list[Arm], arguments: BenchArguments
+    problem: UserProblem, arms: list[Arm], arguments: BenchArguments
 ) -> tuple[ArmContest, bool]:
     """Runs everything; says too whether it was interrupted."""
     screen = _screen(arguments.quiet)
@@ -191,7 +192,7 @@ def _ended(outcome: TrialOutcome) -> str:
     return f"round {outcome.round + 1}  {much:>8}  {outcome.arm}"
 
 
-def _give(arm_rows: list[ArmRow], arguments: BenchArguments, problem: Any) -> None:
+def _give(arm_rows: list[ArmRow], arguments: BenchArguments, problem: UserProblem) -> None:
     title = f"{short(problem, 70)}, {arguments.repeat} rounds"
     write(arguments.csv, lambda: to_csv(arm_rows))
     write(arguments.plot, lambda: plot(arm_rows, title))

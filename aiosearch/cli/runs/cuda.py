@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...cuda.checker import Spec, check, from_file, launch, read
 from ...cuda.compiled import backend
@@ -14,6 +14,7 @@ from ...cuda.fidelity import Fidelity, report
 from ...cuda.interpreter.findings import KernelFault
 from ...cuda.ir.text import printed
 from ...cuda.modules import CudaModule, load
+from ...documents import Document
 from ..output.streams import UsageError, give, give_json
 
 if TYPE_CHECKING:
@@ -71,15 +72,15 @@ def _check(arguments: CudaArguments, module: CudaModule) -> int:
 
 def _as_json(
     collected: list[tuple[Spec, tuple[KernelFault, ...]]], refused: list[tuple[Spec, str]]
-) -> list[dict[str, Any]]:
-    listed: list[dict[str, Any]] = [
+) -> list[Document]:
+    listed: list[Document] = [
         {"launch": spec.text, "findings": [_finding(item) for item in findings]}
         for spec, findings in collected
     ]
     return [*listed, *({"launch": spec.text, "refused": reason} for spec, reason in refused)]
 
 
-def _finding(finding: KernelFault) -> dict[str, Any]:
+def _finding(finding: KernelFault) -> Document:
     second = finding.related
     return {
         "kind": str(finding.kind),

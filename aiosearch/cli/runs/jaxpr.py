@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import jax
+
+from ...capture.jax_types import Function, Leaf
+from ..inputs.objects import UserObject
 
 _TYPE = re.compile(r"(\w+)\[([\d, ]*)\]")
 
@@ -17,7 +19,7 @@ def jaxpr(source: str, name: str, types: Sequence[str]) -> str:
 
     Runs the module's text, and raises what that or tracing raises.
     """
-    module: dict[str, Any] = {"__name__": name}
+    module: dict[str, UserObject] = {"__name__": name}
     exec(compile(source, f"<{name}>", "exec"), module)
     specs = list(map(_spec, types))
     with jax.enable_x64(any("64" in type_text for type_text in types)):
@@ -32,11 +34,11 @@ def jaxpr(source: str, name: str, types: Sequence[str]) -> str:
         return str(jax.make_jaxpr(run)(*arguments.values(), *packed))
 
 
-def _parameters(function: Any) -> list[str]:
+def _parameters(function: Function) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
-def _spec(text: str) -> Any:
+def _spec(text: str) -> Leaf:
     match = _TYPE.match(text)
     if match is None:
         raise ValueError(f"{text!r} is no type")

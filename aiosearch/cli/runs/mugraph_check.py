@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ...documents import Document, JsonValue
 from ...errors import AiosearchError
 from ...tensor import FormatError, Program, TensorError, UnknownOperator
 from ...tensor.mirage import InputPairing, MirageGraph, load_mugraphs, pairs
@@ -31,7 +32,7 @@ class Judgement:
     status: str
     lines: tuple[str, ...]
     """The verdict first."""
-    evidence: dict[str, Any]
+    evidence: Document
 
     @property
     def accepted(self) -> bool:
@@ -64,7 +65,7 @@ class ProgramJudge:
         original: Runnable | Program,
         candidate: Runnable | Program,
         because: str,
-        **facts: Any,
+        **facts: JsonValue,
     ) -> Judgement:
         """What floats alone say of functions that cannot be compared otherwise."""
         from ...equivalence import verify_functions
@@ -73,11 +74,11 @@ class ProgramJudge:
         return _outcome(verdict, **facts)
 
 
-def _outcome(verdict: Verdict, **facts: Any) -> Judgement:
+def _outcome(verdict: Verdict, **facts: JsonValue) -> Judgement:
     return Judgement(verdict.status, tuple(verdict.summary()), verdict.to_dict() | facts)
 
 
-def not_judged(reason: AiosearchError | str, **facts: Any) -> Judgement:
+def not_judged(reason: AiosearchError | str, **facts: JsonValue) -> Judgement:
     """The outcome where something stands in the way."""
     text = str(reason).removeprefix("cannot judge: ")
     lines = ("cannot judge", f"  because {text}")

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...capture.jax_types import Function, PyTree
 from ...capture.running import placeholders, precision
 from ...mapper import PlacementPlan, place
 from ...tensor import TensorType
@@ -56,9 +57,9 @@ def draw_arguments(types: list[TensorType], seed: int) -> list[jax.Array]:
 
 
 def _placed(
-    function: Any, values: list[jax.Array], arguments: PlaceArguments
-) -> PlacementPlan[..., Any] | None:
-    async def placing() -> PlacementPlan[..., Any]:
+    function: Function, values: list[jax.Array], arguments: PlaceArguments
+) -> PlacementPlan[..., PyTree] | None:
+    async def placing() -> PlacementPlan[..., PyTree]:
         return await place(
             function,
             *values,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ...arguments import nearest
 from ...database import DamagedError, ForeignError, UnavailableError, is_there, require_ours
+from ...documents import Document
 from ...optimizer import CALLED, FORMAT, WHOLE, Answer, AnswerFile, default_results_path, export
 from ..output.streams import Exit, UsageError, give, give_json, tell
 from ..output.table import table
@@ -198,7 +199,7 @@ def _row(answer: Answer, digits: int) -> tuple[str, ...]:
     )
 
 
-def facts(answer: Answer) -> dict[str, Any]:
+def facts(answer: Answer) -> Document:
     """An answer, for JSON."""
     return {
         "id": answer.id,

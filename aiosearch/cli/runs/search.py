@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
@@ -40,10 +40,13 @@ if TYPE_CHECKING:
     from ..commands.search import SearchArguments
 
 
+AnyResult: TypeAlias = "Result[Any]"
+"""How a search ended, with solutions of a type that the user's problem alone has."""
+
 _NOTED = ("pruned", "duplicates", "reopened", "skipped")
 
 
-def summary(result: Result[Any], *, solution: bool) -> str:
+def summary(result: AnyResult, *, solution: bool) -> str:
     """Says how a search ended, with its best solution if it is not shown elsewhere."""
     figures = result.statistics
     failed = result.error is not None  # then the reason is told apart
@@ -124,7 +127,7 @@ class SearchEnding:
     """What remains to be done after a search."""
 
     code: Exit
-    best: Any = None
+    best: object = None
     """The solution to show; None where there is none, or nobody wants it."""
 
 
@@ -234,7 +237,7 @@ class SearchCommand:
         elif notes:
             tell("(-v shows the worker's traceback)")
 
-    def _tell_how_to_go_on(self, result: Result[Any]) -> None:
+    def _tell_how_to_go_on(self, result: AnyResult) -> None:
         if self._request.journal is None or result.status is SearchStatus.COMPLETE:
             return
         how, limits = "to go on", dict[str, str]()
@@ -246,7 +249,7 @@ class SearchCommand:
         tell(f"{how}: {resume_command(self._request.argv, limits)}")
 
 
-def _exit_code(result: Result[Any], interrupts: int) -> Exit:
+def _exit_code(result: AnyResult, interrupts: int) -> Exit:
     if result.status is SearchStatus.FAILED:
         return Exit.FAILED
     if interrupts > 1 or (interrupts and result.status is SearchStatus.CANCELLED):

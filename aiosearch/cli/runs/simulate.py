@@ -12,11 +12,12 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
+from ...documents import Document
 from ...errors import StrategyError
 from ...lab.arms import Arm
 from ...lab.simulated_arms import Replay, Replayed, SimulationSetting
@@ -259,7 +260,7 @@ def _give(
     write(arguments.csv, lambda: as_csv(rows))
     write(arguments.plot, lambda: plot(curves(rows), f"{path.name}, simulated"))
     if arguments.json:
-        document: dict[str, Any] = {"order": order, **msgspec.structs.asdict(setting)}
+        document: Document = {"order": order, **msgspec.structs.asdict(setting)}
         give_json(
             {
                 "recording": {"header": recorded.header, "footer": recorded.footer},

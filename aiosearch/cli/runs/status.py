@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ...documents import Document
 from ...plain import plain
 from ...remote.status_query import query_status
 from ...remote.transports import find_transport
@@ -41,7 +42,7 @@ def run(arguments: StatusArguments) -> int:
     return Exit.FINE
 
 
-def _status_text(state: dict[str, Any]) -> str:
+def _status_text(state: Document) -> str:
     searches = [_SEARCH, *map(_search, state["searches"])]
     machines = [_MACHINE, *map(_machine, state["machines"])]
     refused = [
@@ -55,7 +56,7 @@ def _status_text(state: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _search(search: dict[str, Any]) -> tuple[str, ...]:
+def _search(search: Document) -> tuple[str, ...]:
     best = "" if search["best_cost"] is None else f"{search['best_cost']:g}"
     return (
         search["problem"],
@@ -69,7 +70,7 @@ def _search(search: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _machine(machine: dict[str, Any]) -> tuple[str, ...]:
+def _machine(machine: Document) -> tuple[str, ...]:
     versions = machine["versions"]
     return (
         machine["name"],

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...capture import CaptureError, RunError
+from ...documents import JsonValue
 from ...tensor import TensorType
 from ..inputs.programs import program_pair, runnable, sizes, types
 from ..output.streams import Exit, UsageError, give, give_json
@@ -57,7 +58,9 @@ def _compared(arguments: VerifyArguments, judge: ProgramJudge) -> Judgement:
     return _run(arguments, judge, because)
 
 
-def _run(arguments: VerifyArguments, judge: ProgramJudge, because: str, **facts: Any) -> Judgement:
+def _run(
+    arguments: VerifyArguments, judge: ProgramJudge, because: str, **facts: JsonValue
+) -> Judgement:
     """Compares what the two give when they are run, as that is all that can be done."""
     first, second = arguments.targets
     try:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import SourceError
 from ..ir.operations import SourceLocation
+from .cursors import ClangExtent, ClangPoint, Cursor, Diagnostic, TranslationUnit
 
 _STANDARD = (
     "cuda.h cuda_runtime.h cuda_runtime_api.h cuda_fp16.h cuda_bf16.h device_launch_parameters.h"
@@ -66,7 +67,9 @@ def _headers() -> tuple[str, str]:
     return str(root), str(runtime)
 
 
-def parse(text: str, name: str, defines: Sequence[str] = (), include: Sequence[str] = ()) -> Any:
+def parse(
+    text: str, name: str, defines: Sequence[str] = (), include: Sequence[str] = ()
+) -> TranslationUnit:
     """Gives the syntax tree of a file's text, whose `errors` are to be looked at.
 
     `defines` are of the form `NAME=VALUE`, and `include` are folders.
@@ -84,19 +87,21 @@ def parse(text: str, name: str, defines: Sequence[str] = (), include: Sequence[s
     ]
     index = cindex.Index.create()
     try:
-        unit = index.parse(name, args=arguments, unsaved_files=[(name, text)], options=_KEEP_GOING)
+        unit: TranslationUnit = index.parse(
+            name, args=arguments, unsaved_files=[(name, text)], options=_KEEP_GOING
+        )
     except cindex.TranslationUnitLoadError:
         raise SourceError(f"{name}: libclang cannot read the file") from None
     return unit
 
 
-def errors(unit: Any) -> list[Any]:
+def errors(unit: TranslationUnit) -> list[Diagnostic]:
     """What the compiler could not make sense of."""
     least = library().Diagnostic.Error
     return [item for item in unit.diagnostics if item.severity >= least]
 
 
-def require_right(function: Any, wrong: Sequence[Any]) -> None:
+def require_right(function: Cursor, wrong: Sequence[Diagnostic]) -> None:
     """Raises SourceError with the errors in a function.
 
     Errors elsewhere do not matter: most files hold host code that needs headers which are not here.
@@ -105,36 +110,36 @@ def require_right(function: Any, wrong: Sequence[Any]) -> None:
     refuse([item for item in wrong if _within(item, function.extent)])
 
 
-def is_broken(declaration: Any) -> bool:
+def is_broken(declaration: Cursor) -> bool:
     """Whether an error left a type or a variable incomplete."""
     return bool(library().conf.lib.clang_isInvalidDeclaration(declaration))
 
 
-def _within(error: Any, span: Any) -> bool:
+def _within(error: Diagnostic, span: ClangExtent) -> bool:
     place, start, end = error.location, span.start, span.end
     if place.file is None or start.file is None or place.file.name != start.file.name:
         return False
     return bool(start.offset <= place.offset <= end.offset)
 
 
-def refuse(wrong: Sequence[Any]) -> None:
+def refuse(wrong: Sequence[Diagnostic]) -> None:
     """Raises SourceError with the first errors, if there are any."""
     if wrong:
         lines = [f"{_place(item.location)}: {item.spelling}" for item in wrong[:5]]
         raise SourceError("; ".join(lines))
 
 
-def location(cursor: Any) -> SourceLocation:
+def location(cursor: Cursor) -> SourceLocation:
     """Where a cursor stands in the text."""
     place = cursor.location
     return SourceLocation(place.file.name if place.file else "", place.line)
 
 
-def _place(place: Any) -> str:
+def _place(place: ClangPoint) -> str:
     return f"{place.file.name if place.file else ''}:{place.line}"
 
 
-def children(cursor: Any) -> list[Any]:
+def children(cursor: Cursor) -> list[Cursor]:
     return list(cursor.get_children())
 
 
@@ -148,12 +153,12 @@ _UNARY = (
 )  # fmt: skip
 
 
-def binary(cursor: Any) -> str:
+def binary(cursor: Cursor) -> str:
     """The operator of a binary or an assigning expression, as it is written."""
     return _BINARY[library().conf.lib.clang_getCursorBinaryOperatorKind(cursor)]
 
 
-def unary(cursor: Any) -> str:
+def unary(cursor: Cursor) -> str:
     return _UNARY[library().conf.lib.clang_getCursorUnaryOperatorKind(cursor)]
 
 
@@ -181,7 +186,7 @@ def _evaluator() -> Any:
     return lib
 
 
-def evaluated(cursor: Any) -> int | float | bytes | None:
+def evaluated(cursor: Cursor) -> int | float | bytes | None:
     """What the compiler computes of an expression: literals, `sizeof`, constants. None if nothing.
 
     A literal that a macro gave has no tokens of its own to read, so this is how they are read.
@@ -205,7 +210,7 @@ def evaluated(cursor: Any) -> int | float | bytes | None:
         lib.clang_EvalResult_dispose(result)
 
 
-def string(literal: Any) -> bytes | None:
+def string(literal: Cursor) -> bytes | None:
     """The bytes of a string literal, of which libclang has the text with quotes and escapes."""
     if literal.kind.name != "STRING_LITERAL":
         return None
@@ -214,12 +219,12 @@ def string(literal: Any) -> bytes | None:
     return quoted.encode().decode("unicode_escape").encode("latin-1", "replace")
 
 
-def functions(unit: Any) -> Iterator[Any]:
+def functions(unit: TranslationUnit) -> Iterator[Cursor]:
     """The functions and templates of a tree that have a body, those in namespaces included."""
     yield from _functions(unit.cursor)
 
 
-def _functions(cursor: Any) -> Iterator[Any]:
+def _functions(cursor: Cursor) -> Iterator[Cursor]:
     for child in cursor.get_children():
         kind = child.kind.name
         if kind in ("NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL"):
@@ -228,7 +233,7 @@ def _functions(cursor: Any) -> Iterator[Any]:
             yield child
 
 
-def body(function: Any) -> Any | None:
+def body(function: Cursor) -> Cursor | None:
     """The braces of a function, if it has them here."""
     for child in function.get_children():
         if child.kind.name == "COMPOUND_STMT":
@@ -236,18 +241,25 @@ def body(function: Any) -> Any | None:
     return None
 
 
-def is_kernel(function: Any) -> bool:
+def braces(function: Cursor) -> Cursor:
+    """The `body` of a function that is known to have one."""
+    inner = body(function)
+    assert inner is not None, f"{function.spelling} has no body"
+    return inner
+
+
+def is_kernel(function: Cursor) -> bool:
     return any(child.kind.name == "CUDAGLOBAL_ATTR" for child in function.get_children())
 
 
-def is_device(function: Any) -> bool:
+def is_device(function: Cursor) -> bool:
     return any(child.kind.name == "CUDADEVICE_ATTR" for child in function.get_children())
 
 
-def parameters(function: Any) -> list[Any]:
+def parameters(function: Cursor) -> list[Cursor]:
     return [child for child in function.get_children() if child.kind.name == "PARM_DECL"]
 
 
-def attribute(cursor: Any, name: str) -> bool:
+def attribute(cursor: Cursor, name: str) -> bool:
     """Whether a declaration has one of CUDA's attributes, such as `CUDASHARED_ATTR`."""
     return any(child.kind.name == name for child in cursor.get_children())

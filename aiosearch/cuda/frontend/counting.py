@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..ir.operations import ConstantOperand, Operand
 from . import clang, layout, loops, scanner
+from .cursors import Cursor
 from .expressions import Expressions
 from .places import Held
 
@@ -17,8 +16,12 @@ class Counting(Expressions):
     """Recognizes loops that count."""
 
     def counting(
-        self, initial: Any, condition: Any, increment: Any, body: Any
-    ) -> tuple[Any, Operand, Operand, int] | None:
+        self,
+        initial: Cursor | None,
+        condition: Cursor | None,
+        increment: Cursor | None,
+        body: Cursor,
+    ) -> tuple[Cursor, Operand, Operand, int] | None:
         """The variable, bounds and step of a loop whose count is known when it begins."""
         if initial is None or condition is None or increment is None:
             return None
@@ -51,8 +54,8 @@ class Counting(Expressions):
         return self._bounds(variable, left, right, operator, step)
 
     def _bounds(
-        self, variable: Any, left: Any, right: Any, operator: str, step: int
-    ) -> tuple[Any, Operand, Operand, int] | None:
+        self, variable: Cursor, left: Cursor, right: Cursor, operator: str, step: int
+    ) -> tuple[Cursor, Operand, Operand, int] | None:
         compared, type = layout.scalar(left.type), layout.scalar(variable.type)
         (low,) = self.read(self.places[variable.hash])
         if compared is None or not compared.is_integer:
@@ -70,7 +73,7 @@ class Counting(Expressions):
             high = self.builder.compute("add", compared, high, first)
         return variable, low, high, step
 
-    def _step(self, increment: Any, variable: Any) -> int:
+    def _step(self, increment: Cursor, variable: Cursor) -> int:
         """By how much a loop's third part moves the variable; 0 if that is not known."""
         node = scanner.stripped(increment)
         inner = clang.children(node)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..errors import UnsupportedConstruct
 from . import clang, layout, scanner
+from .cursors import Cursor
 
 
-def signature(function: Any) -> str:
+def signature(function: Cursor) -> str:
     """The name of a function with the arguments of its template: `scale<float, 64>`."""
     name: str = function.spelling
     count = function.get_num_template_arguments()
@@ -24,7 +23,7 @@ def signature(function: Any) -> str:
     return f"{name}<{', '.join(listed)}>"
 
 
-def copies(function: Any) -> bool:
+def copies(function: Cursor) -> bool:
     """Whether it is an assignment that the compiler wrote, which copies member by member."""
     if function.spelling != "operator=":
         return False
@@ -32,7 +31,7 @@ def copies(function: Any) -> bool:
     return not parameters or not parameters[0].spelling
 
 
-def configuration(call: Any) -> Any | None:
+def configuration(call: Cursor) -> Cursor | None:
     """The call that `<<<...>>>` stands for, if this is a launch."""
     inner = clang.children(call)
     marker = "__cudaPushCallConfiguration"
@@ -41,7 +40,7 @@ def configuration(call: Any) -> Any | None:
     return None
 
 
-def initializer(declaration: Any) -> Any | None:
+def initializer(declaration: Cursor) -> Cursor | None:
     """What a variable begins with. The sizes of an array are children of its declaration, too."""
     inner = [child for child in clang.children(declaration) if child.kind.is_expression()]
     if not inner:
@@ -52,7 +51,7 @@ def initializer(declaration: Any) -> Any | None:
     return inner[-1]
 
 
-def is_default(initial: Any) -> bool:
+def is_default(initial: Cursor) -> bool:
     """Whether it is the call of a constructor that leaves the memory as it is."""
     return (
         initial.kind.name == "CALL_EXPR"
@@ -61,14 +60,14 @@ def is_default(initial: Any) -> bool:
     )
 
 
-def table(declaration: Any) -> tuple[int | float, ...] | None:
+def table(declaration: Cursor) -> tuple[int | float, ...] | None:
     """The numbers that a table begins with."""
     initial = initializer(declaration)
     if initial is None or initial.kind.name == "CALL_EXPR":
         return None
     collected: list[int | float] = []
 
-    def collect(cursor: Any) -> None:
+    def collect(cursor: Cursor) -> None:
         if cursor.kind.name == "INIT_LIST_EXPR":
             for child in clang.children(cursor):
                 collect(child)
@@ -84,7 +83,7 @@ def table(declaration: Any) -> tuple[int | float, ...] | None:
     return tuple(collected)
 
 
-def is_symbol(argument: Any) -> bool:
+def is_symbol(argument: Cursor) -> bool:
     node = scanner.stripped(argument)
     if node.kind.name != "DECL_REF_EXPR" or node.referenced is None:
         return False

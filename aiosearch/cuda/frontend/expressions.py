@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import cast
 
 from ..errors import UnsupportedConstruct
 from ..ir.builder import RegionBuilder, block, moved
-from ..ir.operations import Address, Compute, ConstantOperand, If, Load, Operand, Operation, Store
+from ..ir.operations import (
+    Address,
+    Compute,
+    ConstantOperand,
+    If,
+    Load,
+    Operand,
+    Operation,
+    SourceLocation,
+    Store,
+)
 from ..ir.types import ScalarType
 from . import clang, layout, scanner
+from .cursors import ClangType, Cursor
 from .places import Held, Leaves, Place, Stored
 
 _ARITHMETIC = {
@@ -64,13 +75,13 @@ class Expressions:
 
     # --- what a translator of functions adds
 
-    def call(self, cursor: Any) -> Leaves:
+    def call(self, cursor: Cursor) -> Leaves:
         raise NotImplementedError
 
-    def called_place(self, cursor: Any) -> Place | None:
+    def called_place(self, cursor: Cursor) -> Place | None:
         raise NotImplementedError
 
-    def global_place(self, declaration: Any) -> Place | Leaves:
+    def global_place(self, declaration: Cursor) -> Place | Leaves:
         raise NotImplementedError
 
     # --- variables
@@ -81,8 +92,9 @@ class Expressions:
         self.environment[self._keys] = leaves
         return self._keys
 
-    def held(self, type: Any, leaves: Leaves) -> Held:
-        return Held(self.new_key(leaves), 0, type)
+    def held(self, type: ClangType | None, leaves: Leaves) -> Held:
+        # Variables of the translator's own have no C type; only their leaves are looked at.
+        return Held(self.new_key(leaves), 0, cast("ClangType", type))
 
     def read(self, place: Place) -> Leaves:
         at = self.builder.at
@@ -109,7 +121,7 @@ class Expressions:
 
     # --- values
 
-    def scalar(self, cursor: Any) -> Operand:
+    def scalar(self, cursor: Cursor) -> Operand:
         """The value of an expression of scalar type."""
         values = self.value(cursor)
         if len(values) != 1:
@@ -118,10 +130,10 @@ class Expressions:
             )
         return values[0]
 
-    def condition(self, cursor: Any) -> Operand:
+    def condition(self, cursor: Cursor) -> Operand:
         return self.builder.cast(self.scalar(cursor), ScalarType.BOOL)
 
-    def value(self, cursor: Any) -> Leaves:
+    def value(self, cursor: Cursor) -> Leaves:
         """The scalars of what an expression gives."""
         if cursor.location.line:
             self.builder.at = clang.location(cursor)
@@ -130,7 +142,7 @@ class Expressions:
             raise UnsupportedConstruct(_described(cursor), self.builder.at)
         return translate(self, cursor)
 
-    def literal(self, cursor: Any) -> Leaves:
+    def literal(self, cursor: Cursor) -> Leaves:
         type = layout.scalar(cursor.type)
         value = clang.evaluated(cursor)
         if type is None or value is None or isinstance(value, bytes):
@@ -139,10 +151,10 @@ class Expressions:
             return (ConstantOperand(int(value), type),)
         return (ConstantOperand(float(value) if type.is_float else int(value), type),)
 
-    def null(self, cursor: Any) -> Leaves:
+    def null(self, cursor: Cursor) -> Leaves:
         return (ConstantOperand(0, ScalarType.PTR),)
 
-    def wrapped(self, cursor: Any) -> Leaves:
+    def wrapped(self, cursor: Cursor) -> Leaves:
         """Parentheses, casts that are written and casts that are not."""
         inner = [item for item in clang.children(cursor) if not item.kind.name.endswith("_REF")]
         if not inner:
@@ -152,7 +164,7 @@ class Expressions:
             return self.literal(cursor)
         return self.converted(inner[-1], cursor.type)
 
-    def converted(self, cursor: Any, type: Any) -> Leaves:
+    def converted(self, cursor: Cursor, type: ClangType) -> Leaves:
         source, target = layout.canonical(cursor.type), layout.canonical(type)
         if layout.is_array(source) and layout.kind(target) == "POINTER":
             place = self.place(cursor)
@@ -178,7 +190,7 @@ class Expressions:
             )
         return self.builder.pointer(place.address)
 
-    def name(self, cursor: Any) -> Leaves:
+    def name(self, cursor: Cursor) -> Leaves:
         declaration, inner = cursor.referenced, clang.children(cursor)
         if inner and (declaration is None or declaration.kind.name == _TEMPLATE_PARAMETER):
             return self.converted(inner[-1], cursor.type)
@@ -193,7 +205,7 @@ class Expressions:
                 return tuple(self.builder.index(item) for item in names)
         return self.read(self.place(cursor))
 
-    def member(self, cursor: Any) -> Leaves:
+    def member(self, cursor: Cursor) -> Leaves:
         inner = clang.children(cursor)
         if inner:
             base = scanner.stripped(inner[0])
@@ -206,10 +218,10 @@ class Expressions:
             return self.name(cursor)
         return self.read(self.place(cursor))
 
-    def from_place(self, cursor: Any) -> Leaves:
+    def from_place(self, cursor: Cursor) -> Leaves:
         return self.read(self.place(cursor))
 
-    def unary(self, cursor: Any) -> Leaves:
+    def unary(self, cursor: Cursor) -> Leaves:
         operator, (inner,) = clang.unary(cursor), clang.children(cursor)
         builder = self.builder
         match operator:
@@ -229,7 +241,7 @@ class Expressions:
                 return (builder.compute(name, value.type, value),)
         raise UnsupportedConstruct(f"the operator {operator}", builder.at)
 
-    def _stepped(self, cursor: Any, operator: str) -> Operand:
+    def _stepped(self, cursor: Cursor, operator: str) -> Operand:
         """An increment or decrement: writes, and gives the new value or the one before."""
         place = self.place(cursor)
         (before,) = self.read(place)
@@ -247,12 +259,12 @@ class Expressions:
         self.write(place, (after,))
         return before if operator.startswith("post") else after
 
-    def offset(self, pointer: Operand, index: Operand, type: Any) -> Operand:
+    def offset(self, pointer: Operand, index: Operand, type: ClangType) -> Operand:
         """A pointer so many elements of a type further on."""
         address = self.builder.element(Address(pointer), index, layout.size(type))
         return self.builder.pointer(address)
 
-    def binary(self, cursor: Any) -> Leaves:
+    def binary(self, cursor: Cursor) -> Leaves:
         operator, (left, right) = clang.binary(cursor), clang.children(cursor)
         if operator == "=":
             values = self.value(right)
@@ -272,8 +284,8 @@ class Expressions:
         operator: str,
         head_value: Operand,
         alternative: Operand,
-        left: Any = None,
-        right: Any = None,
+        left: ClangType | None = None,
+        right: ClangType | None = None,
     ) -> Operand:
         """An operator on two values of C, whose C types matter where they are pointers."""
         builder = self.builder
@@ -294,7 +306,12 @@ class Expressions:
         raise UnsupportedConstruct(f"the operator {operator}", builder.at)
 
     def _on_pointers(
-        self, operator: str, head_value: Operand, alternative: Operand, left: Any, right: Any
+        self,
+        operator: str,
+        head_value: Operand,
+        alternative: Operand,
+        left: ClangType | None,
+        right: ClangType | None,
     ) -> Operand:
         builder = self.builder
         if operator in _COMPARISONS:
@@ -308,20 +325,20 @@ class Expressions:
                 builder.cast(head_value, ScalarType.I64),
                 builder.cast(alternative, ScalarType.I64),
             )
-            size = ConstantOperand(layout.size(layout.pointee(left)), ScalarType.I64)
+            size = ConstantOperand(layout.size(_target(left)), ScalarType.I64)
             return builder.compute("div", ScalarType.I64, difference, size)
         if operator == "+" and alternative.type is ScalarType.PTR:
-            return self.offset(alternative, head_value, layout.pointee(right))
+            return self.offset(alternative, head_value, _target(right))
         if operator in ("+", "-"):
             index = builder.cast(alternative, ScalarType.I64)
             if operator == "-":
                 index = builder.compute(
                     "sub", ScalarType.I64, ConstantOperand(0, ScalarType.I64), index
                 )
-            return self.offset(head_value, index, layout.pointee(left))
+            return self.offset(head_value, index, _target(left))
         raise UnsupportedConstruct(f"the operator {operator} on a pointer", builder.at)
 
-    def compound(self, cursor: Any) -> Leaves:
+    def compound(self, cursor: Cursor) -> Leaves:
         operator, (left, right) = clang.binary(cursor)[:-1], clang.children(cursor)
         value = self.scalar(right)
         place = self.place(left)
@@ -333,7 +350,7 @@ class Expressions:
         self.write(place, (after,))
         return (after,)
 
-    def _short_circuit(self, operator: str, left: Any, right: Any) -> Operand:
+    def _short_circuit(self, operator: str, left: Cursor, right: Cursor) -> Operand:
         first = self.condition(left)
         outcome = ConstantOperand(operator == "||", ScalarType.BOOL)
         if isinstance(first, ConstantOperand):
@@ -347,14 +364,14 @@ class Expressions:
         self.branch(test, second, _nothing)
         return self.environment[result.key][0]
 
-    def conditional(self, cursor: Any) -> Leaves:
+    def conditional(self, cursor: Cursor) -> Leaves:
         test, head_value, alternative = clang.children(cursor)
         condition = self.condition(test)
         if isinstance(condition, ConstantOperand):
             return self.converted(head_value if condition.value else alternative, cursor.type)
         key = self.new_key(())
 
-        def choose(arm: Any) -> Callable[[], None]:
+        def choose(arm: Cursor) -> Callable[[], None]:
             def assign() -> None:
                 self.environment[key] = self.converted(arm, cursor.type)
 
@@ -401,7 +418,7 @@ class Expressions:
         first: list[Operation],
         second: list[Operation],
         pairs: list[tuple[Operand, Operand]],
-        at: Any,
+        at: SourceLocation,
     ) -> list[Operand]:
         self.builder.at = at
         if (not first and not second) or _speculative([*first, *second]):
@@ -434,16 +451,16 @@ class Expressions:
         leaves[place] = value
         self.environment[key] = tuple(leaves)
 
-    def constant(self, cursor: Any) -> Leaves:
+    def constant(self, cursor: Cursor) -> Leaves:
         """`sizeof` and its kin."""
         return self.literal(cursor)
 
-    def this_pointer(self, cursor: Any) -> Leaves:
+    def this_pointer(self, cursor: Cursor) -> Leaves:
         if self.this is None:
             raise UnsupportedConstruct("`this` here", self.builder.at)
         return (self.pointer(self.this),)
 
-    def listed(self, cursor: Any) -> Leaves:
+    def listed(self, cursor: Cursor) -> Leaves:
         """An initializer list, what it leaves out filled with zeros."""
         parts = layout.leaves(cursor.type, self.builder.at)
         values: list[Operand] = []
@@ -457,7 +474,7 @@ class Expressions:
 
     # --- places
 
-    def place(self, cursor: Any) -> Place:
+    def place(self, cursor: Cursor) -> Place:
         """What an expression designates; a mere value gets a place of its own."""
         if cursor.location.line:
             self.builder.at = clang.location(cursor)
@@ -487,12 +504,12 @@ class Expressions:
                     return place
         return self.held(cursor.type, self.value(cursor))
 
-    def _viewed(self, place: Place, type: Any) -> Place:
+    def _viewed(self, place: Place, type: ClangType) -> Place:
         if isinstance(place, Stored):
             return Stored(place.address, type)
         return place
 
-    def _named(self, cursor: Any) -> Place:
+    def _named(self, cursor: Cursor) -> Place:
         declaration = cursor.referenced
         place = self.places.get(declaration.hash)
         if place is not None:
@@ -500,7 +517,7 @@ class Expressions:
         collected = self.global_place(declaration)
         return self.held(cursor.type, collected) if isinstance(collected, tuple) else collected
 
-    def _member(self, cursor: Any) -> Place:
+    def _member(self, cursor: Cursor) -> Place:
         inner = clang.children(cursor)
         if not inner or inner[0].kind.name == "CXX_THIS_EXPR":
             if self.this is None:
@@ -512,7 +529,7 @@ class Expressions:
             base = self.place(inner[0])
         return self._member_of(base, cursor)
 
-    def _member_of(self, base: Place, cursor: Any) -> Place:
+    def _member_of(self, base: Place, cursor: Cursor) -> Place:
         field = cursor.referenced
         if field is None or field.kind.name != "FIELD_DECL":
             raise UnsupportedConstruct(f"the member {cursor.spelling}", self.builder.at)
@@ -529,7 +546,7 @@ class Expressions:
         start = next(place for place, leaf in enumerate(parts) if leaf.offset == offset)
         return Held(base.key, base.start + start, field.type)
 
-    def _subscript(self, cursor: Any) -> Place:
+    def _subscript(self, cursor: Cursor) -> Place:
         base, index = clang.children(cursor)
         if layout.scalar(base.type) is not ScalarType.PTR and not layout.is_array(base.type):
             base, index = index, base
@@ -546,7 +563,7 @@ class Expressions:
         self.builder.at = clang.location(cursor)
         return Stored(self.builder.element(address, count, layout.size(type)), type)
 
-    def _dereferenced(self, cursor: Any) -> Place:
+    def _dereferenced(self, cursor: Cursor) -> Place:
         operator, (inner,) = clang.unary(cursor), clang.children(cursor)
         if operator in ("++", "--"):
             self._stepped(inner, operator)
@@ -560,7 +577,7 @@ class Expressions:
             return self._viewed(self.place(target), cursor.type)
         return Stored(Address(self.scalar(inner)), cursor.type)
 
-    def address(self, cursor: Any) -> Address:
+    def address(self, cursor: Cursor) -> Address:
         """Of what a pointer expression points to; `&a[i]` keeps its index apart."""
         inner = scanner.stripped(cursor)
         if inner.kind.name == "UNARY_OPERATOR" and clang.unary(inner) == "&":
@@ -613,11 +630,17 @@ def _speculative(lines: list[Operation]) -> bool:
     )
 
 
-def _assigns(cursor: Any) -> bool:
+def _target(pointer: ClangType | None) -> ClangType:
+    """What a pointer points to; arithmetic is only done on pointers whose C type is there."""
+    assert pointer is not None
+    return layout.pointee(pointer)
+
+
+def _assigns(cursor: Cursor) -> bool:
     return clang.binary(cursor).endswith("=") and clang.binary(cursor) not in _COMPARISONS
 
 
-def _is_lvalue(cursor: Any) -> bool:
+def _is_lvalue(cursor: Cursor) -> bool:
     """Whether an expression designates an object."""
     match cursor.kind.name:
         case "DECL_REF_EXPR":
@@ -658,12 +681,12 @@ def _is_lvalue(cursor: Any) -> bool:
             return False
 
 
-def _described(cursor: Any) -> str:
+def _described(cursor: Cursor) -> str:
     kind = cursor.kind.name.lower().replace("_", " ")
     return f"`{cursor.spelling}` ({kind})" if cursor.spelling else f"a {kind}"
 
 
-_VALUES: dict[str, Callable[[Expressions, Any], Leaves]] = {
+_VALUES: dict[str, Callable[[Expressions, Cursor], Leaves]] = {
     "INTEGER_LITERAL": Expressions.literal,
     "FLOATING_LITERAL": Expressions.literal,
     "CHARACTER_LITERAL": Expressions.literal,

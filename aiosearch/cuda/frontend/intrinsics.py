@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import UnsupportedConstruct
 from ..ir.operations import Atomic, Barrier, CallOperation, ConstantOperand, Load, Operand, Warp
 from ..ir.types import ScalarType
 from . import clang, layout, scanner
+from .cursors import Cursor
 from .places import Leaves
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def is_fast(name: str) -> bool:
     return name in _FAST
 
 
-def translated(translator: Translator, cursor: Any, name: str) -> Leaves | None:
+def translated(translator: Translator, cursor: Cursor, name: str) -> Leaves | None:
     """What a call of a declared function gives; none where it is none of CUDA's."""
     arguments = list(cursor.get_arguments())
     if name in scanner.BARRIERS:
@@ -187,7 +188,7 @@ def translated(translator: Translator, cursor: Any, name: str) -> Leaves | None:
 
 
 def _computed(
-    translator: Translator, name: str, arguments: Sequence[Any], result: ScalarType
+    translator: Translator, name: str, arguments: Sequence[Cursor], result: ScalarType
 ) -> Leaves | None:
     builder = translator.builder
     if name in _MATH:
@@ -222,7 +223,7 @@ def _computed(
     return None
 
 
-def _barrier(translator: Translator, name: str, arguments: Sequence[Any]) -> Leaves:
+def _barrier(translator: Translator, name: str, arguments: Sequence[Cursor]) -> Leaves:
     """`__syncthreads_count` and its kin add up in memory of the block, between barriers."""
     builder = translator.builder
     if name == "__syncthreads":
@@ -231,7 +232,7 @@ def _barrier(translator: Translator, name: str, arguments: Sequence[Any]) -> Lea
     return translator.block_vote(name.rpartition("_")[2], translator.scalar(arguments[0]))
 
 
-def _atomic(translator: Translator, name: str, arguments: Sequence[Any]) -> Leaves:
+def _atomic(translator: Translator, name: str, arguments: Sequence[Cursor]) -> Leaves:
     builder = translator.builder
     address = translator.address(arguments[0])
     element = layout.scalar(layout.pointee(arguments[0].type))
@@ -244,7 +245,7 @@ def _atomic(translator: Translator, name: str, arguments: Sequence[Any]) -> Leav
     return (result,)
 
 
-def _shuffle(translator: Translator, name: str, arguments: Sequence[Any]) -> Leaves:
+def _shuffle(translator: Translator, name: str, arguments: Sequence[Cursor]) -> Leaves:
     builder = translator.builder
     value = translator.scalar(arguments[0])
     lane = builder.cast(translator.scalar(arguments[1]), ScalarType.I32)
@@ -257,7 +258,7 @@ def _shuffle(translator: Translator, name: str, arguments: Sequence[Any]) -> Lea
     return (result,)
 
 
-def _vote(translator: Translator, name: str, arguments: Sequence[Any]) -> Leaves:
+def _vote(translator: Translator, name: str, arguments: Sequence[Cursor]) -> Leaves:
     builder = translator.builder
     condition = translator.condition(arguments[0])
     result = builder.value(ScalarType.U32 if name == "__ballot" else ScalarType.I32)
@@ -265,19 +266,19 @@ def _vote(translator: Translator, name: str, arguments: Sequence[Any]) -> Leaves
     return (result,)
 
 
-def _active(translator: Translator, arguments: Sequence[Any]) -> Leaves:
+def _active(translator: Translator, arguments: Sequence[Cursor]) -> Leaves:
     builder = translator.builder
     result = builder.value(ScalarType.U32)
     builder.write(Warp(result, "ballot", (ConstantOperand(True, ScalarType.BOOL),), builder.at))
     return (result,)
 
 
-def _warp_barrier(translator: Translator, arguments: Sequence[Any]) -> Leaves:
+def _warp_barrier(translator: Translator, arguments: Sequence[Cursor]) -> Leaves:
     translator.builder.write(Barrier(level="warp", at=translator.builder.at))
     return ()
 
 
-def _read_only(translator: Translator, arguments: Sequence[Any]) -> Leaves:
+def _read_only(translator: Translator, arguments: Sequence[Cursor]) -> Leaves:
     builder = translator.builder
     element = layout.scalar(layout.pointee(arguments[0].type))
     if element is None:
@@ -287,7 +288,7 @@ def _read_only(translator: Translator, arguments: Sequence[Any]) -> Leaves:
     return (result,)
 
 
-def _printf(translator: Translator, arguments: Sequence[Any]) -> Leaves:
+def _printf(translator: Translator, arguments: Sequence[Cursor]) -> Leaves:
     builder = translator.builder
     text = clang.evaluated(arguments[0]) or clang.string(scanner.stripped(arguments[0]))
     if not isinstance(text, bytes):
@@ -297,7 +298,7 @@ def _printf(translator: Translator, arguments: Sequence[Any]) -> Leaves:
     return (ConstantOperand(0, ScalarType.I32),)
 
 
-def _assert(translator: Translator, arguments: Sequence[Any]) -> Leaves:
+def _assert(translator: Translator, arguments: Sequence[Cursor]) -> Leaves:
     builder = translator.builder
     builder.write(
         CallOperation("assert", (translator.condition(arguments[0]),), "", None, builder.at)
@@ -305,7 +306,7 @@ def _assert(translator: Translator, arguments: Sequence[Any]) -> Leaves:
     return ()
 
 
-def _trap(translator: Translator, arguments: Sequence[Any]) -> Leaves:
+def _trap(translator: Translator, arguments: Sequence[Cursor]) -> Leaves:
     builder = translator.builder
     builder.write(
         CallOperation(
@@ -315,24 +316,24 @@ def _trap(translator: Translator, arguments: Sequence[Any]) -> Leaves:
     return ()
 
 
-def _fence(translator: Translator, arguments: Sequence[Any]) -> Leaves:
+def _fence(translator: Translator, arguments: Sequence[Cursor]) -> Leaves:
     """Nothing: within a block, what one thread writes is seen in order."""
     return ()
 
 
-def _clock(translator: Translator, arguments: Sequence[Any]) -> Leaves:
+def _clock(translator: Translator, arguments: Sequence[Cursor]) -> Leaves:
     builder = translator.builder
     result = builder.value(ScalarType.I64)
     builder.write(CallOperation("clock", (), "", result, builder.at))
     return (result,)
 
 
-def _clock32(translator: Translator, arguments: Sequence[Any]) -> Leaves:
+def _clock32(translator: Translator, arguments: Sequence[Cursor]) -> Leaves:
     (value,) = _clock(translator, arguments)
     return (translator.builder.cast(value, ScalarType.I32),)
 
 
-_OTHERS: dict[str, Callable[[Translator, Sequence[Any]], Leaves]] = {
+_OTHERS: dict[str, Callable[[Translator, Sequence[Cursor]], Leaves]] = {
     "__activemask": _active,
     "__syncwarp": _warp_barrier,
     "__ldg": _read_only,

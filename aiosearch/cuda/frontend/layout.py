@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ..errors import SourceError, UnsupportedConstruct
 from ..ir.operations import SourceLocation
 from ..ir.types import ScalarType
 from . import clang
+from .cursors import ClangType
 
 _KINDS = {
     "BOOL": ScalarType.BOOL,
@@ -45,11 +45,11 @@ class Leaf:
     type: ScalarType
 
 
-def canonical(type: Any) -> Any:
+def canonical(type: ClangType) -> ClangType:
     return type.get_canonical()
 
 
-def kind(type: Any) -> str:
+def kind(type: ClangType) -> str:
     """The kind of a type without its name; the binding lacks that of halves."""
     real = canonical(type)
     try:
@@ -59,7 +59,7 @@ def kind(type: Any) -> str:
     return name
 
 
-def scalar(type: Any) -> ScalarType | None:
+def scalar(type: ClangType) -> ScalarType | None:
     """The scalar that a type is; none for structs, arrays and `void`."""
     real = canonical(type)
     if kind(real) == "ENUM":
@@ -67,30 +67,30 @@ def scalar(type: Any) -> ScalarType | None:
     return _KINDS.get(kind(real))
 
 
-def is_array(type: Any) -> bool:
+def is_array(type: ClangType) -> bool:
     return kind(type) in ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
 
 
-def is_reference(type: Any) -> bool:
+def is_reference(type: ClangType) -> bool:
     return kind(type) in ("LVALUEREFERENCE", "RVALUEREFERENCE")
 
 
-def referred(type: Any) -> Any:
+def referred(type: ClangType) -> ClangType:
     """What a reference refers to; another type itself."""
     return canonical(type).get_pointee() if is_reference(type) else type
 
 
-def pointee(type: Any) -> Any:
+def pointee(type: ClangType) -> ClangType:
     return canonical(type).get_pointee()
 
 
-def element(type: Any) -> Any:
+def element(type: ClangType) -> ClangType:
     """Of an array or a pointer."""
     real = canonical(type)
     return real.get_pointee() if kind(real) == "POINTER" else real.element_type
 
 
-def size(type: Any) -> int:
+def size(type: ClangType) -> int:
     """Bytes; of `void` one, as compilers have it for arithmetic on its pointers."""
     real = canonical(type)
     if kind(real) == "VOID":
@@ -100,7 +100,7 @@ def size(type: Any) -> int:
     return max(int(real.get_size()), 1)
 
 
-def leaves(type: Any, at: SourceLocation) -> tuple[Leaf, ...]:
+def leaves(type: ClangType, at: SourceLocation) -> tuple[Leaf, ...]:
     """The scalars of a type in the order of their addresses; of unions, the first member's."""
     real = canonical(type)
     single = scalar(real)
@@ -121,7 +121,7 @@ def leaves(type: Any, at: SourceLocation) -> tuple[Leaf, ...]:
     raise UnsupportedConstruct(f"the type {type.spelling}", at)
 
 
-def _record(real: Any, at: SourceLocation) -> tuple[Leaf, ...]:
+def _record(real: ClangType, at: SourceLocation) -> tuple[Leaf, ...]:
     declaration = real.get_declaration()
     if any(map(clang.is_broken, (declaration, *real.get_fields()))):
         raise SourceError(f"{at}: there is an error in the declaration of {declaration.spelling}")
@@ -142,7 +142,7 @@ def _record(real: Any, at: SourceLocation) -> tuple[Leaf, ...]:
     return tuple(collected)
 
 
-def holds_array(type: Any) -> bool:
+def holds_array(type: ClangType) -> bool:
     """Whether a value of the type is better kept in memory, since an index may select in it."""
     real = canonical(type)
     if is_array(real):
@@ -154,7 +154,7 @@ def holds_array(type: Any) -> bool:
     return any(holds_array(field.type) for field in real.get_fields())
 
 
-def main_scalar(type: Any, at: SourceLocation) -> ScalarType:
+def main_scalar(type: ClangType, at: SourceLocation) -> ScalarType:
     """The scalar that an allocation of the type mostly consists of."""
     real = canonical(type)
     while is_array(real):
@@ -167,7 +167,7 @@ def main_scalar(type: Any, at: SourceLocation) -> ScalarType:
     )
 
 
-def uniform_element(type: Any, at: SourceLocation) -> ScalarType | None:
+def uniform_element(type: ClangType, at: SourceLocation) -> ScalarType | None:
     """The scalar that every leaf of a type is, if it is one and they lie without gaps."""
     parts = leaves(type, at)
     if not parts or any(item.type is not parts[0].type for item in parts):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..errors import UnsupportedConstruct
 from . import clang, layout, scanner
+from .cursors import Cursor
 
 
-def for_parts(cursor: Any) -> tuple[Any, Any, Any, Any]:
+def for_parts(cursor: Cursor) -> tuple[Cursor | None, Cursor | None, Cursor | None, Cursor]:
     """Initialization, condition, increment and body of a `for`, absent ones None.
 
     libclang lists only those that there are, so the semicolons of the text tell which.
@@ -18,14 +17,14 @@ def for_parts(cursor: Any) -> tuple[Any, Any, Any, Any]:
     if len(remaining) == 3:
         return remaining[0], remaining[1], remaining[2], body
     first, second = _semicolons(cursor)
-    parts: list[Any] = [None, None, None]
+    parts: list[Cursor | None] = [None, None, None]
     for item in remaining:
         start = item.extent.start.offset
         parts[0 if start < first else 1 if start < second else 2] = item
     return parts[0], parts[1], parts[2], body
 
 
-def _semicolons(cursor: Any) -> tuple[int, int]:
+def _semicolons(cursor: Cursor) -> tuple[int, int]:
     """Where the two semicolons of a `for` stand in its file."""
     depth, collected = 0, []
     for token in cursor.get_tokens():
@@ -40,7 +39,7 @@ def _semicolons(cursor: Any) -> tuple[int, int]:
     raise UnsupportedConstruct("a `for` that a macro writes", clang.location(cursor))
 
 
-def references(cursor: Any) -> list[Any]:
+def references(cursor: Cursor) -> list[Cursor]:
     return [
         node
         for node in cursor.walk_preorder()
@@ -48,7 +47,7 @@ def references(cursor: Any) -> list[Any]:
     ]
 
 
-def names(cursor: Any, variable: Any) -> bool:
+def names(cursor: Cursor, variable: Cursor) -> bool:
     """Whether an expression is just this variable."""
     node = scanner.stripped(cursor)
     return (
@@ -74,7 +73,7 @@ _FIXED = frozenset(
 )
 
 
-def is_fixed(cursor: Any, assigned: set[int]) -> bool:
+def is_fixed(cursor: Cursor, assigned: set[int]) -> bool:
     """Whether an expression is the same in each turn of a loop with these assignments."""
     for node in cursor.walk_preorder():
         if node.kind.name not in _FIXED:
@@ -100,14 +99,14 @@ def is_fixed(cursor: Any, assigned: set[int]) -> bool:
     return True
 
 
-def whole(cursor: Any) -> int:
+def whole(cursor: Cursor) -> int:
     value = clang.evaluated(cursor)
     return value if isinstance(value, int) else 0
 
 
-def cases(body: Any) -> list[tuple[list[int | None], list[Any]]]:
+def cases(body: Cursor) -> list[tuple[list[int | None], list[Cursor]]]:
     """The labels of a `switch` (None for the default) and what stands behind them."""
-    groups: list[tuple[list[int | None], list[Any]]] = []
+    groups: list[tuple[list[int | None], list[Cursor]]] = []
     for child in clang.children(body):
         labels: list[int | None] = []
         while child.kind.name in ("CASE_STMT", "DEFAULT_STMT"):

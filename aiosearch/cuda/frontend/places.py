@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..ir.operations import Address, Operand
+from .cursors import ClangType
 
 Leaves: TypeAlias = tuple[Operand, ...]
 """The scalars of a C value in the order of their addresses: three for a `float3`."""
@@ -17,7 +18,7 @@ class Held:
 
     key: int
     start: int
-    type: Any
+    type: ClangType
     """Of clang's."""
 
 
@@ -26,7 +27,7 @@ class Stored:
     """An object in memory."""
 
     address: Address
-    type: Any
+    type: ClangType
 
 
 Place: TypeAlias = Held | Stored

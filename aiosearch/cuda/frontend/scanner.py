@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from . import clang, layout
+from .cursors import Cursor
 
 BARRIERS = frozenset(
     {"__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or"}
@@ -15,7 +15,7 @@ _WRAPPERS = frozenset({"UNEXPOSED_EXPR", "PAREN_EXPR"})
 _INCREMENTS = frozenset({"++", "--", "post++", "post--"})
 
 
-def stripped(cursor: Any) -> Any:
+def stripped(cursor: Cursor) -> Cursor:
     """The expression below parentheses and implicit casts."""
     while cursor.kind.name in _WRAPPERS:
         inner = clang.children(cursor)
@@ -25,7 +25,7 @@ def stripped(cursor: Any) -> Any:
     return cursor
 
 
-def root(cursor: Any) -> Any | None:
+def root(cursor: Cursor) -> Cursor | None:
     """The variable that an expression designates a part of, if it does without a pointer."""
     while True:
         cursor = stripped(cursor)
@@ -45,7 +45,7 @@ def root(cursor: Any) -> Any | None:
                 return None
 
 
-def assigned(cursors: Iterable[Any]) -> set[int]:
+def assigned(cursors: Iterable[Cursor]) -> set[int]:
     """The variables that may be assigned somewhere inside, by the hashes of their declarations."""
     collected: set[int] = set()
     for cursor in cursors:
@@ -57,7 +57,7 @@ def assigned(cursors: Iterable[Any]) -> set[int]:
     return collected
 
 
-def _targets(node: Any) -> list[Any]:
+def _targets(node: Cursor) -> list[Cursor]:
     """What a node writes to."""
     match node.kind.name:
         case "COMPOUND_ASSIGNMENT_OPERATOR":
@@ -74,7 +74,7 @@ def _targets(node: Any) -> list[Any]:
             return []
 
 
-def _written_arguments(call: Any) -> list[Any]:
+def _written_arguments(call: Cursor) -> list[Cursor]:
     """Arguments that a call takes by reference, and the object of a method."""
     function = call.referenced
     if function is None:
@@ -95,7 +95,7 @@ def _written_arguments(call: Any) -> list[Any]:
     ]
 
 
-def addressed(body: Any) -> set[int]:
+def addressed(body: Cursor) -> set[int]:
     """The variables whose address is taken somewhere inside."""
     collected: set[int] = set()
     for node in body.walk_preorder():
@@ -106,7 +106,7 @@ def addressed(body: Any) -> set[int]:
     return collected
 
 
-def jumps(cursor: Any, *, in_loop: bool = False, in_switch: bool = False) -> set[str]:
+def jumps(cursor: Cursor, *, in_loop: bool = False, in_switch: bool = False) -> set[str]:
     """Which of `return`, `break` and `continue` may leave a statement."""
     kind = cursor.kind.name
     match kind:
@@ -132,7 +132,7 @@ class Barriers:
     def __init__(self) -> None:
         self._known: dict[int, bool] = {}
 
-    def inside(self, cursor: Any) -> bool:
+    def inside(self, cursor: Cursor) -> bool:
         for node in cursor.walk_preorder():
             if node.kind.name != "CALL_EXPR":
                 continue
@@ -140,7 +140,7 @@ class Barriers:
                 return True
         return False
 
-    def _calls(self, function: Any) -> bool:
+    def _calls(self, function: Cursor) -> bool:
         if function is None:
             return False
         if function.hash not in self._known:

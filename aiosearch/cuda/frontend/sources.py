@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 from ..errors import SourceError
 from ..ir.operations import ParallelFunction
 from . import clang
+from .cursors import Cursor
 from .translator import Translator
 
 
@@ -31,7 +31,7 @@ class CudaSource:
         self._functions: dict[str, ParallelFunction] = {}
         self._unit = clang.parse(text, name, self._defines, self._include)
         self._errors = clang.errors(self._unit)
-        collected: dict[str, Any] = {}
+        collected: dict[str, Cursor] = {}
         for cursor in clang.functions(self._unit):
             if cursor.location.file is None or "aiosearch_runtime" in cursor.location.file.name:
                 continue
@@ -62,7 +62,7 @@ class CudaSource:
             self._functions[name] = translator.function(cursor)
         return self._functions[name]
 
-    def _cursor(self, name: str) -> Any:
+    def _cursor(self, name: str) -> Cursor:
         base = name.partition("<")[0].strip()
         cursor = self._cursors.get(base)
         if cursor is None:
@@ -76,7 +76,7 @@ class CudaSource:
             raise SourceError(f"{base} is a template: say for which arguments, as in {base}<float>")
         return self._instantiated(name, base)
 
-    def _instantiated(self, name: str, base: str) -> Any:
+    def _instantiated(self, name: str, base: str) -> Cursor:
         """The declaration that the compiler makes of a template, by a function that names it."""
         text = f"{self.text}\nstatic void aio_instance() {{ auto p = &{name}; }}\n"
         unit = clang.parse(text, self.name, self._defines, self._include)

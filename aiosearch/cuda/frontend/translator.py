@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..errors import SourceError, UnsupportedConstruct
 from ..ir.builder import block
@@ -30,6 +29,7 @@ from ..ir.operations import (
     Load,
     MemorySpace,
     Operand,
+    Operation,
     ParallelFunction,
     Parameter,
     SourceLocation,
@@ -40,6 +40,7 @@ from ..ir.operations import (
 from ..ir.types import ScalarType
 from . import clang, declarations, intrinsics, layout, loops, scanner
 from .counting import Counting
+from .cursors import Cursor, Diagnostic
 from .places import Held, Leaves, Place, Stored
 
 _FALSE, _TRUE = ConstantOperand(False, ScalarType.BOOL), ConstantOperand(True, ScalarType.BOOL)
@@ -65,7 +66,7 @@ class _Loop:
 class Translator(Counting):
     """Translates one function, and all that it calls, into one body."""
 
-    def __init__(self, *, is_kernel: bool = True, errors: Sequence[Any] = ()) -> None:
+    def __init__(self, *, is_kernel: bool = True, errors: Sequence[Diagnostic] = ()) -> None:
         super().__init__()
         self.is_kernel = is_kernel
         self._errors = errors
@@ -82,10 +83,10 @@ class Translator(Counting):
 
     # --- functions
 
-    def function(self, cursor: Any) -> ParallelFunction:
+    def function(self, cursor: Cursor) -> ParallelFunction:
         """Translates a kernel or host function from its declaration."""
         clang.require_right(cursor, self._errors)
-        body = clang.body(cursor)
+        body = clang.braces(cursor)
         at = clang.location(cursor)
         self._addressed |= scanner.addressed(body)
         self._waits = scanner.Barriers().inside(body)
@@ -111,7 +112,7 @@ class Translator(Counting):
             cursor.spelling, tuple(parameters), whole, symbols, self.is_kernel, at
         )
 
-    def _parameter(self, cursor: Any) -> list[Parameter]:
+    def _parameter(self, cursor: Cursor) -> list[Parameter]:
         """One parameter of the IR for each scalar of the argument."""
         at, name = clang.location(cursor), cursor.spelling
         if layout.is_reference(cursor.type):
@@ -135,7 +136,7 @@ class Translator(Counting):
         self._declared(cursor, tuple(item.value for item in collected))
         return collected
 
-    def _declared(self, cursor: Any, values: Leaves) -> None:
+    def _declared(self, cursor: Cursor, values: Leaves) -> None:
         """Begins a variable with values."""
         if cursor.hash in self._addressed or layout.holds_array(cursor.type):
             place: Place = self._in_memory(cursor)
@@ -144,7 +145,7 @@ class Translator(Counting):
         else:
             self.places[cursor.hash] = self.held(cursor.type, values)
 
-    def _in_memory(self, cursor: Any) -> Stored:
+    def _in_memory(self, cursor: Cursor) -> Stored:
         at, type = clang.location(cursor), cursor.type
         self.builder.at = at
         element = layout.main_scalar(type, at)
@@ -153,18 +154,18 @@ class Translator(Counting):
         )
         return Stored(Address(pointer), type)
 
-    def call(self, cursor: Any) -> Leaves:
+    def call(self, cursor: Cursor) -> Leaves:
         values, _ = self._called(cursor)
         return values
 
-    def called_place(self, cursor: Any) -> Place | None:
+    def called_place(self, cursor: Cursor) -> Place | None:
         function = cursor.referenced
         if function is None or not layout.is_reference(function.result_type):
             return None
         _, place = self._called(cursor)
         return place
 
-    def _called(self, cursor: Any) -> tuple[Leaves, Place | None]:
+    def _called(self, cursor: Cursor) -> tuple[Leaves, Place | None]:
         function, at = cursor.referenced, clang.location(cursor)
         if at.line:
             self.builder.at = at
@@ -191,7 +192,7 @@ class Translator(Counting):
             return existing, None
         return self._inlined(cursor, definition)
 
-    def _hosted(self, cursor: Any, name: str) -> Leaves | None:
+    def _hosted(self, cursor: Cursor, name: str) -> Leaves | None:
         """What a host function asks of CUDA's library, left to whoever runs it."""
         if self.is_kernel or not name.startswith(("cuda", "malloc", "free", "mem")):
             return None
@@ -207,7 +208,7 @@ class Translator(Counting):
         self.builder.write(CallOperation(name, tuple(values), "", result, self.builder.at))
         return () if result is None else (result,)
 
-    def _launched(self, cursor: Any, launch: Any) -> Leaves:
+    def _launched(self, cursor: Cursor, launch: Cursor) -> Leaves:
         """A launch: the kernel's name, grid and block as six numbers, shared bytes, arguments."""
         shape: list[Operand] = []
         arguments = list(launch.get_arguments())
@@ -225,7 +226,7 @@ class Translator(Counting):
         )
         return ()
 
-    def _constructed(self, cursor: Any, function: Any) -> Leaves:
+    def _constructed(self, cursor: Cursor, function: Cursor) -> Leaves:
         """Copies, the constructors of `dim3`, and those that a struct defines."""
         arguments = list(cursor.get_arguments())
         parts = layout.leaves(cursor.type, self.builder.at)
@@ -239,14 +240,14 @@ class Translator(Counting):
         zeros = tuple(ConstantOperand(0, leaf.type) for leaf in parts)
         definition = function.get_definition() or function
         if clang.body(definition) is None or (
-            function.is_default_constructor() and (not clang.children(clang.body(definition)))
+            function.is_default_constructor() and (not clang.children(clang.braces(definition)))
         ):
             return zeros
         place = self.held(cursor.type, zeros)
         self._initialized(place, definition, arguments)
         return self.read(place)
 
-    def _initialized(self, place: Held, constructor: Any, arguments: Sequence[Any]) -> None:
+    def _initialized(self, place: Held, constructor: Cursor, arguments: Sequence[Cursor]) -> None:
         with _Inlining(self, constructor, None, place):
             self._arguments(constructor, arguments)
             field = None
@@ -257,14 +258,14 @@ class Translator(Counting):
                     target = self._member_of(place, field)
                     self.write(target, self.converted(child, target.type))
                     field = None
-            self.statements(clang.children(clang.body(constructor)))
+            self.statements(clang.children(clang.braces(constructor)))
 
-    def _inlined(self, cursor: Any, function: Any) -> tuple[Leaves, Place | None]:
+    def _inlined(self, cursor: Cursor, function: Cursor) -> tuple[Leaves, Place | None]:
         at = clang.location(cursor)
         if any(frame.name == function.get_usr() for frame in self._frames):
             raise UnsupportedConstruct(f"the recursion of {function.spelling}", at)
         clang.require_right(function, self._errors)
-        body = clang.body(function)
+        body = clang.braces(function)
         self._addressed |= scanner.addressed(body)
         receiver, arguments = self._object(cursor, function)
         result = None
@@ -280,7 +281,7 @@ class Translator(Counting):
             return self.read(frame.reference), frame.reference
         return (self.read(result) if result is not None else ()), None
 
-    def _object(self, cursor: Any, function: Any) -> tuple[Place | None, list[Any]]:
+    def _object(self, cursor: Cursor, function: Cursor) -> tuple[Place | None, list[Cursor]]:
         """The object of a method, and the arguments without it."""
         arguments = list(cursor.get_arguments())
         if function.kind.name != "CXX_METHOD" or function.is_static_method():
@@ -295,9 +296,9 @@ class Translator(Counting):
             return Stored(Address(self.scalar(inner[0])), layout.pointee(inner[0].type)), arguments
         return self.place(inner[0]), arguments
 
-    def _arguments(self, function: Any, arguments: Sequence[Any]) -> None:
+    def _arguments(self, function: Cursor, arguments: Sequence[Cursor]) -> None:
         """Binds parameters: references to places, all else to values of its own."""
-        bound: list[tuple[Any, Place | Leaves]] = []
+        bound: list[tuple[Cursor, Place | Leaves]] = []
         parameters = clang.parameters(function)
         for parameter, argument in zip(parameters, arguments, strict=False):
             if not argument.location.line and not clang.children(argument):
@@ -314,7 +315,7 @@ class Translator(Counting):
 
     # --- variables of files
 
-    def global_place(self, declaration: Any) -> Place | Leaves:
+    def global_place(self, declaration: Cursor) -> Place | Leaves:
         """Variables outside of functions, `__shared__` ones, and tables that are `static const`."""
         at = self.builder.at
         if declaration.kind.name != "VAR_DECL":
@@ -339,7 +340,7 @@ class Translator(Counting):
             )
         return Stored(Address(self._symbols[declaration.hash].value), declaration.type)
 
-    def _constant(self, declaration: Any) -> Leaves | None:
+    def _constant(self, declaration: Cursor) -> Leaves | None:
         """The value of a constant that the compiler knows."""
         type = layout.scalar(declaration.type)
         if type is None or type is ScalarType.PTR or not declaration.type.is_const_qualified():
@@ -350,7 +351,7 @@ class Translator(Counting):
             return None
         return (ConstantOperand(float(value) if type.is_float else int(value), type),)
 
-    def _shared_variable(self, cursor: Any) -> None:
+    def _shared_variable(self, cursor: Cursor) -> None:
         if cursor.hash not in self._shared:
             type, at = cursor.type, clang.location(cursor)
             self.builder.at = at
@@ -406,7 +407,7 @@ class Translator(Counting):
 
     # --- statements
 
-    def statements(self, cursors: Sequence[Any]) -> None:
+    def statements(self, cursors: Sequence[Cursor]) -> None:
         """Translates statements in order; what stands behind a jump goes into a branch."""
         for place, cursor in enumerate(cursors):
             self.statement(cursor)
@@ -420,7 +421,7 @@ class Translator(Counting):
                 self.branch(self.builder.negated(stopped), self._present(behind), _nothing)
                 return
 
-    def _present(self, cursors: Sequence[Any]) -> Callable[[], None]:
+    def _present(self, cursors: Sequence[Cursor]) -> Callable[[], None]:
         """Statements for threads that have not jumped: inside, their flags are known to be down."""
 
         def translate() -> None:
@@ -447,7 +448,7 @@ class Translator(Counting):
             stopped = self.builder.compute("or", ScalarType.BOOL, stopped, flag)
         return stopped
 
-    def statement(self, cursor: Any) -> None:
+    def statement(self, cursor: Cursor) -> None:
         self.builder.at = clang.location(cursor)
         translate = _STATEMENTS.get(cursor.kind.name)
         if translate is not None:
@@ -458,19 +459,19 @@ class Translator(Counting):
             kind = cursor.kind.name.lower().replace("_", " ")
             raise UnsupportedConstruct(f"a {kind}", self.builder.at)
 
-    def compound_statement(self, cursor: Any) -> None:
+    def compound_statement(self, cursor: Cursor) -> None:
         self.statements(clang.children(cursor))
 
-    def attributed(self, cursor: Any) -> None:
+    def attributed(self, cursor: Cursor) -> None:
         """A statement behind an attribute such as `#pragma unroll`."""
         inner = clang.children(cursor)
         if inner:
             self.statement(inner[-1])
 
-    def nothing(self, cursor: Any) -> None:
+    def nothing(self, cursor: Cursor) -> None:
         """An empty statement, or a declaration that declares no variable."""
 
-    def declarations(self, cursor: Any) -> None:
+    def declarations(self, cursor: Cursor) -> None:
         for child in clang.children(cursor):
             if child.kind.name == "VAR_DECL":
                 self._variable(child)
@@ -479,7 +480,7 @@ class Translator(Counting):
                     f"a declaration of {child.spelling} here", clang.location(child)
                 )
 
-    def _variable(self, cursor: Any) -> None:
+    def _variable(self, cursor: Cursor) -> None:
         at = clang.location(cursor)
         self.builder.at = at
         if clang.attribute(cursor, "CUDASHARED_ATTR"):
@@ -505,7 +506,7 @@ class Translator(Counting):
         if initial is not None and not declarations.is_default(initial):
             self.write(place, self.converted(initial, cursor.type))
 
-    def if_statement(self, cursor: Any) -> None:
+    def if_statement(self, cursor: Cursor) -> None:
         inner = clang.children(cursor)
         if inner and inner[0].kind.name in ("DECL_STMT", "VAR_DECL"):
             raise UnsupportedConstruct("a declaration in a condition", self.builder.at)
@@ -514,10 +515,10 @@ class Translator(Counting):
         arms = [self._arm(item) for item in inner[1:]]
         self.branch(condition, arms[0], arms[1] if len(arms) > 1 else _nothing)
 
-    def _arm(self, cursor: Any) -> Callable[[], None]:
+    def _arm(self, cursor: Cursor) -> Callable[[], None]:
         return lambda: self.statements([cursor])
 
-    def return_statement(self, cursor: Any) -> None:
+    def return_statement(self, cursor: Cursor) -> None:
         frame, inner = self._frames[-1], clang.children(cursor)
         if inner and frame.result is not None:
             self.write(frame.result, self.converted(inner[0], frame.result.type))
@@ -527,13 +528,13 @@ class Translator(Counting):
         if self._waits and len(self._frames) == 1:
             self.builder.write(CallOperation("exit", (), at=clang.location(cursor)))
 
-    def break_statement(self, cursor: Any) -> None:
+    def break_statement(self, cursor: Cursor) -> None:
         self.environment[self._loops[-1].broke] = (_TRUE,)
 
-    def continue_statement(self, cursor: Any) -> None:
+    def continue_statement(self, cursor: Cursor) -> None:
         self.environment[self._loops[-1].continued] = (_TRUE,)
 
-    def for_statement(self, cursor: Any) -> None:
+    def for_statement(self, cursor: Cursor) -> None:
         initial, condition, increment, body = loops.for_parts(cursor)
         at = clang.location(cursor)
         if initial is not None:
@@ -541,19 +542,19 @@ class Translator(Counting):
         if not self._counted(initial, condition, increment, body, at):
             self._repeated(condition, body, increment, at)
 
-    def while_statement(self, cursor: Any) -> None:
+    def while_statement(self, cursor: Cursor) -> None:
         condition, body = clang.children(cursor)
         self._repeated(condition, body, None, clang.location(cursor))
 
-    def do_statement(self, cursor: Any) -> None:
+    def do_statement(self, cursor: Cursor) -> None:
         body, condition = clang.children(cursor)
         self._repeated(condition, body, None, clang.location(cursor), tests_first=False)
 
     def _repeated(
         self,
-        condition: Any,
-        body: Any,
-        increment: Any,
+        condition: Cursor | None,
+        body: Cursor,
+        increment: Cursor | None,
         at: SourceLocation,
         *,
         tests_first: bool = True,
@@ -582,8 +583,9 @@ class Translator(Counting):
         del self.environment[going]
 
     def _body(
-        self, body: Any, increment: Any, condition: Any, going: int, at: SourceLocation
-    ) -> None:
+        self, body: Cursor, increment: Cursor | None, condition: Cursor | None, going: int,
+        at: SourceLocation,
+    ) -> None:  # fmt: skip
         loop = _Loop(self.new_key((_FALSE,)), self.new_key((_FALSE,)))
         self._loops.append(loop)
         self.statements([body])
@@ -607,7 +609,12 @@ class Translator(Counting):
             del self.environment[key]
 
     def _counted(
-        self, initial: Any, condition: Any, increment: Any, body: Any, at: SourceLocation
+        self,
+        initial: Cursor | None,
+        condition: Cursor | None,
+        increment: Cursor | None,
+        body: Cursor,
+        at: SourceLocation,
     ) -> bool:
         """Tries a loop as one that counts; says whether it is."""
         counting = self.counting(initial, condition, increment, body)
@@ -633,7 +640,7 @@ class Translator(Counting):
         self._finish(keys, carried, before, lines, at, (counter, low, high, step))
         return True
 
-    def _assigned_keys(self, parts: Sequence[Any]) -> list[int]:
+    def _assigned_keys(self, parts: Sequence[Cursor]) -> list[int]:
         """The variables of the environment that a loop may assign, and its function's flag."""
         keys: set[int] = set()
         for number in scanner.assigned(parts):
@@ -661,7 +668,7 @@ class Translator(Counting):
         keys: Sequence[int],
         carried: list[tuple[IrValue, ...]],
         before: dict[int, Leaves],
-        lines: list[Any],
+        lines: list[Operation],
         at: SourceLocation,
         counting: tuple[IrValue, Operand, Operand, int] | None,
     ) -> None:
@@ -699,7 +706,7 @@ class Translator(Counting):
             )
         self.builder.write(loop)
 
-    def switch_statement(self, cursor: Any) -> None:
+    def switch_statement(self, cursor: Cursor) -> None:
         """Cases in order; one is entered where it matches or the one before ran into it."""
         selector, body = clang.children(cursor)
         value = self.scalar(selector)
@@ -727,7 +734,7 @@ class Translator(Counting):
         self._loops.pop()
         del self.environment[loop.broke]
 
-    def _sequence(self, statements: Sequence[Any]) -> Callable[[], None]:
+    def _sequence(self, statements: Sequence[Cursor]) -> Callable[[], None]:
         return lambda: self.statements(statements)
 
     def _match(self, value: Operand, labels: Sequence[int | None]) -> Operand:
@@ -744,10 +751,10 @@ class _Inlining:
     """The time in which a function is inlined: its own frame, loops and `this`."""
 
     translator: Translator
-    function: Any
+    function: Cursor
     result: Held | None
     receiver: Place | None
-    _outer: tuple[Any, ...] = field(default=())
+    _outer: tuple[Place | None, list[_Loop]] = field(init=False)
 
     def __enter__(self) -> _Frame:
         translator = self.translator
@@ -774,7 +781,7 @@ _SILENT = frozenset({"TYPEDEF_DECL", "TYPE_ALIAS_DECL", "STRUCT_DECL", "USING_DE
     "FUNCTION_DECL",
 }
 
-_STATEMENTS: dict[str, Callable[[Translator, Any], None]] = {
+_STATEMENTS: dict[str, Callable[[Translator, Cursor], None]] = {
     "COMPOUND_STMT": Translator.compound_statement,
     "DECL_STMT": Translator.declarations,
     "IF_STMT": Translator.if_statement,

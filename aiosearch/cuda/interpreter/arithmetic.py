@@ -13,7 +13,10 @@ from ..ir.types import ScalarType
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-NUMPY: dict[ScalarType, np.dtype[Any]] = {
+Operation: TypeAlias = Callable[..., Any]
+"""A ufunc or a function like one: arrays in, an array out."""
+
+NUMPY: dict[ScalarType, np.dtype] = {
     ScalarType.BOOL: np.dtype(np.bool_),
     ScalarType.I8: np.dtype(np.int8),
     ScalarType.U8: np.dtype(np.uint8),
@@ -86,7 +89,7 @@ def _remainder(first: Array, second: Array) -> Array:
     return np.asarray(first - _divide(first, second) * second)
 
 
-def _shifted(shift: Callable[..., Any]) -> Callable[[Array, Array], Array]:
+def _shifted(shift: Operation) -> Callable[[Array, Array], Array]:
     """Counts are taken modulo the width, which keeps what C leaves open the same everywhere."""
 
     def apply_shift(first: Array, second: Array) -> Array:
@@ -167,7 +170,7 @@ def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
     return on_arrays
 
 
-def _wide(function: Callable[..., Any]) -> Callable[..., Array]:
+def _wide(function: Operation) -> Callable[..., Array]:
     """Computed in 64 bits and rounded once, which gives the nearest float almost always."""
 
     def on_arrays(*values: Array) -> Array:
@@ -186,7 +189,7 @@ def _maximum(first: Array, second: Array) -> Array:
     return np.fmax(first, second) if first.dtype.kind == "f" else np.maximum(first, second)
 
 
-_OPERATIONS: dict[str, Callable[..., Any]] = {
+_OPERATIONS: dict[str, Operation] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,

@@ -52,12 +52,15 @@ Dims: TypeAlias = tuple[int, int, int]
 Outside: TypeAlias = Callable[[CallOperation, Sequence[Array]], Array | None]
 """Does what a host function calls."""
 
+Element: TypeAlias = Any
+"""A number of NumPy's: an element of an array."""
+
 _LANES = 1 << 15
 """How many threads go in step."""
 _MOST_TURNS = 1 << 22
 """Turns of one `while` after which it is taken to be endless."""
 _WARP = 32
-_IN_PLACE: dict[str, Any] = {
+_IN_PLACE: dict[str, np.ufunc] = {
     "add": np.add,
     "sub": np.subtract,
     "min": np.minimum,
@@ -541,7 +544,7 @@ def _source(name: str, lane: Array, start: Array, amount: Array, width: Array) -
             return np.asarray(lane ^ amount)
 
 
-def _after(name: str, before: Any, value: Any, compare: Any) -> Any:
+def _after(name: str, before: Element, value: Element, compare: Element) -> Element:
     """What an atomic operation leaves behind."""
     with np.errstate(all="ignore"):
         match name:

@@ -7,7 +7,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,16 +16,19 @@ from ..errors import LaunchError
 from ..interpreter.arithmetic import NUMPY
 from ..interpreter.findings import KernelFault
 from ..ir.types import ScalarType
-from ..launches import Symbols
+from ..launches import Array, Symbols
 from ..modules import CudaKernel, KernelLaunch
 from .argument_types import SCALARS, ArrayArgument
 from .translator import translate
+
+Function: TypeAlias = Callable[..., Any]
+"""A function of Python's, to be translated."""
 
 
 class PythonKernel:
     """A Python function as a kernel; `kernel[grid, block]` is a launch, typed when it is called."""
 
-    def __init__(self, function: Callable[..., Any], choices: Choices | None = None) -> None:
+    def __init__(self, function: Function, choices: Choices | None = None) -> None:
         self.function = function
         self.symbols = Symbols()
         self.choices = choices or Choices()
@@ -47,7 +50,7 @@ class PythonKernel:
             self._kernels[types] = CudaKernel(self, translate(self.function, types))
         return self._kernels[types]
 
-    def __call__(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: object) -> None:
         raise LaunchError(f"{self.__name__} is launched as {self.__name__}[grid, block](...)")
 
 
@@ -58,23 +61,23 @@ class PythonLaunch:
         self._kernel = kernel
         self._shape = shape
 
-    def __call__(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: object) -> None:
         """Runs the kernel on all cores; it writes into the arrays."""
         launch, values = self._bound(arguments)
         launch(*values)
 
-    def interpret(self, *arguments: Any) -> None:
+    def interpret(self, *arguments: object) -> None:
         """Does the same by the interpreter."""
         launch, values = self._bound(arguments)
         launch.interpret(*values)
 
-    def check(self, *arguments: Any) -> tuple[KernelFault, ...]:
+    def check(self, *arguments: object) -> tuple[KernelFault, ...]:
         """Gives every fault that shows with these inputs, with lines of the Python text."""
         launch, values = self._bound(arguments)
         return launch.check(*values)
 
-    def _bound(self, arguments: Sequence[Any]) -> tuple[KernelLaunch, list[Any]]:
-        values: list[Any] = []
+    def _bound(self, arguments: Sequence[object]) -> tuple[KernelLaunch, list[object]]:
+        values: list[object] = []
         for argument in arguments:
             values.append(argument)
             if isinstance(argument, np.ndarray) and argument.ndim:
@@ -83,7 +86,7 @@ class PythonLaunch:
         return kernel[self._shape], values
 
 
-def _type_of(argument: Any) -> ScalarType | ArrayArgument:
+def _type_of(argument: object) -> ScalarType | ArrayArgument:
     if isinstance(argument, np.ndarray) and argument.ndim:
         element = SCALARS.get(argument.dtype)
         if element is None:
@@ -104,18 +107,18 @@ def _type_of(argument: Any) -> ScalarType | ArrayArgument:
 class DeviceFunction:
     """A function that kernels call; it is inlined in them."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Function) -> None:
         self.device_function = function
         self.__name__ = function.__name__
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         return self.device_function(*arguments)
 
 
-def jit(*arguments: Any, device: bool = False, **options: Any) -> Any:
+def jit(*arguments: object, device: bool = False, **options: object) -> Any:
     """Makes a function a kernel, or a device function; signatures and options are not needed."""
 
-    def decorate(function: Callable[..., Any]) -> Any:
+    def decorate(function: Function) -> Any:
         return DeviceFunction(function) if device else PythonKernel(function)
 
     if len(arguments) == 1 and isinstance(arguments[0], types.FunctionType):
@@ -123,22 +126,22 @@ def jit(*arguments: Any, device: bool = False, **options: Any) -> Any:
     return decorate
 
 
-class DeviceArray(np.ndarray[Any, Any]):
+class DeviceArray(Array):
     """An array as Numba has them on a GPU: here, a copy in memory."""
 
-    def copy_to_host(self, array: Any = None, stream: Any = None) -> Any:
+    def copy_to_host(self, array: Any = None, stream: object = None) -> Any:
         """A copy, or the elements put into an array that is given."""
         if array is None:
             return np.array(self, subok=False)
         array[...] = self
         return array
 
-    def copy_to_device(self, array: Any, stream: Any = None) -> None:
+    def copy_to_device(self, array: Any, stream: object = None) -> None:
         """Takes over an array's elements."""
         self[...] = array
 
 
-def to_device(array: Any, stream: Any = None, copy: bool = True, to: Any = None) -> DeviceArray:
+def to_device(array: Any, stream: object = None, copy: bool = True, to: Any = None) -> DeviceArray:
     """A copy of an array that kernels write to."""
     if to is not None:
         to.copy_to_device(array)
@@ -147,12 +150,12 @@ def to_device(array: Any, stream: Any = None, copy: bool = True, to: Any = None)
     return np.array(array, order="C").view(DeviceArray)
 
 
-def device_array(shape: Any, dtype: Any = np.float64, **options: Any) -> DeviceArray:
+def device_array(shape: Any, dtype: Any = np.float64, **options: object) -> DeviceArray:
     """An array with anything in it."""
     return np.empty(shape, dtype).view(DeviceArray)
 
 
-def device_array_like(array: Any, stream: Any = None) -> DeviceArray:
+def device_array_like(array: Any, stream: object = None) -> DeviceArray:
     """An array of the same shape and type, with anything in it."""
     return np.empty(np.shape(array), array.dtype).view(DeviceArray)
 
@@ -165,7 +168,7 @@ class _InKernel:
         for name in names.split():
             setattr(self, name, _InKernel(f"{path}.{name}"))
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         raise LaunchError(f"cuda.{self.cuda_path} is for kernels")
 
 

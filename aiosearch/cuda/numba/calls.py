@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import UnsupportedConstruct
 from ..frontend.translator import Translator
@@ -52,6 +52,10 @@ _SHUFFLES = {
 }  # fmt: skip
 _VOTES = {"ballot_sync": "ballot", "any_sync": "any", "all_sync": "all"}
 
+Value: TypeAlias = Any
+"""What an expression is while it is translated: an `Operand`, a `KernelArray`, a tuple of values,
+or whatever Python has by the name."""
+
 
 class Calls(Translator):
     """Translates calls; `translating` adds expressions and statements."""
@@ -61,13 +65,13 @@ class Calls(Translator):
         self._natural: set[Operand] = set()
         """Values that are not negative, so that an index needs no test for that."""
 
-    def _evaluate(self, node: ast.expr) -> Any:
+    def _evaluate(self, node: ast.expr) -> Value:
         raise NotImplementedError
 
     def _operand(self, node: ast.expr) -> Operand:
         raise NotImplementedError
 
-    def _as_operand(self, value: Any, node: ast.AST) -> Operand:
+    def _as_operand(self, value: Value, node: ast.AST) -> Operand:
         raise NotImplementedError
 
     def _truth(self, node: ast.expr) -> Operand:
@@ -118,7 +122,7 @@ class Calls(Translator):
     def _floating(self, value: Operand) -> Operand:
         return value if value.type.is_float else self.builder.cast(value, ScalarType.F64)
 
-    def _cuda_call(self, node: ast.Call, path: str) -> Any:
+    def _cuda_call(self, node: ast.Call, path: str) -> Value:
         builder = self.builder
         group, _, name = path.rpartition(".")
         if path in ("grid", "gridsize"):
@@ -154,7 +158,7 @@ class Calls(Translator):
             return builder.compute("fma", type, *(builder.cast(item, type) for item in values))
         raise self._refuse(node, f"cuda.{path}")
 
-    def _grid(self, node: ast.Call, path: str) -> Any:
+    def _grid(self, node: ast.Call, path: str) -> Value:
         dimensions = self._operand(node.args[0])
         if not isinstance(dimensions, ConstantOperand) or dimensions.value not in (1, 2, 3):
             raise self._refuse(node, f"cuda.{path} of this")
@@ -206,7 +210,7 @@ class Calls(Translator):
         if not isinstance(array, KernelArray):
             raise self._refuse(node, f"cuda.atomic.{name} on what is no array")
         if name in ("compare_and_swap", "cas"):
-            indices: Any = (ConstantOperand(0, ScalarType.I64),) if name != "cas" else None
+            indices: Value = (ConstantOperand(0, ScalarType.I64),) if name != "cas" else None
             indices = indices or self._evaluate(node.args[1])
             old, new = (self._operand(item) for item in node.args[-2:])
         elif name in _ATOMICS:

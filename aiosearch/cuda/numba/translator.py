@@ -42,7 +42,7 @@ from ..ir.operations import (
 from ..ir.types import ScalarType
 from ..passes.rewriter import substituted
 from .argument_types import ArrayArgument, Attribute, KernelArray, computed, promoted, scalar_of
-from .calls import Calls, is_natural
+from .calls import Calls, Value, is_natural
 
 _FALSE, _TRUE = ConstantOperand(False, ScalarType.BOOL), ConstantOperand(True, ScalarType.BOOL)
 _OPERATORS = {
@@ -54,7 +54,7 @@ _COMPARISONS = {
 }  # fmt: skip
 
 
-def translate(function: Any, types: Sequence[ScalarType | ArrayArgument]) -> ParallelFunction:
+def translate(function: Value, types: Sequence[ScalarType | ArrayArgument]) -> ParallelFunction:
     """The kernel that a function is for arguments of these types."""
     existing: dict[str, ScalarType] = {}
     while True:
@@ -66,19 +66,19 @@ def translate(function: Any, types: Sequence[ScalarType | ArrayArgument]) -> Par
 
 
 class _Python(Calls):
-    def __init__(self, function: Any, existing: dict[str, ScalarType]) -> None:
+    def __init__(self, function: Value, existing: dict[str, ScalarType]) -> None:
         super().__init__()
         self.found: dict[str, ScalarType] = dict(existing)
         """The types of variables, by function and name."""
         self._known = existing
-        self._names: dict[str, Any] = {}
+        self._names: dict[str, Value] = {}
         self._scope = function.__name__
-        self._globals: dict[str, Any] = {}
+        self._globals: dict[str, Value] = {}
         self._line = 0
         self._file = ""
         self._tree = self._enter_source(function)
 
-    def _enter_source(self, function: Any) -> ast.FunctionDef:
+    def _enter_source(self, function: Value) -> ast.FunctionDef:
         """Reads a function's text, and takes over the names that it sees."""
         try:
             lines, self._line = inspect.getsourcelines(function)
@@ -221,7 +221,7 @@ class _Python(Calls):
         if self._waits and len(self._frames) == 1:
             self.builder.write(CallOperation("exit", (), at=self.builder.at))
 
-    def _store(self, target: ast.expr, value: Any) -> None:
+    def _store(self, target: ast.expr, value: Value) -> None:
         match target:
             case ast.Name(id=name) if isinstance(value, KernelArray):
                 self._names[name] = value
@@ -364,7 +364,7 @@ class _Python(Calls):
     def _operand(self, node: ast.expr) -> Operand:
         return self._as_operand(self._evaluate(node), node)
 
-    def _as_operand(self, value: Any, node: ast.AST) -> Operand:
+    def _as_operand(self, value: Value, node: ast.AST) -> Operand:
         if isinstance(value, IrValue | ConstantOperand):
             return value
         if isinstance(value, bool | np.bool_):
@@ -382,7 +382,7 @@ class _Python(Calls):
     def _truth(self, node: ast.expr) -> Operand:
         return self.builder.cast(self._operand(node), ScalarType.BOOL)
 
-    def _evaluate(self, node: ast.expr) -> Any:
+    def _evaluate(self, node: ast.expr) -> Value:
         """What an expression is: a value, an array, a tuple, or what Python has by that name."""
         if hasattr(node, "lineno"):
             self.builder.at = self._at(node)
@@ -411,7 +411,7 @@ class _Python(Calls):
                 return self._call_value(node)
         raise self._refuse(node, f"a {type(node).__name__.lower()} expression")
 
-    def _named_value(self, node: ast.expr, name: str) -> Any:
+    def _named_value(self, node: ast.expr, name: str) -> Value:
         if name in self._names:
             place = self._names[name]
             return self._variable_value(place) if isinstance(place, Held) else place
@@ -429,7 +429,7 @@ class _Python(Calls):
             for entry in ast.walk(self._tree)
         )
 
-    def _attribute(self, node: ast.expr, owner: Any, name: str) -> Any:
+    def _attribute(self, node: ast.expr, owner: Value, name: str) -> Value:
         if isinstance(owner, KernelArray):
             match name:
                 case "shape":
@@ -467,7 +467,7 @@ class _Python(Calls):
         self._natural.add(total)
         return total
 
-    def _subscripted(self, node: ast.Subscript) -> Any:
+    def _subscripted(self, node: ast.Subscript) -> Value:
         owner = self._evaluate(node.value)
         if isinstance(owner, tuple):
             index = self._operand(node.slice)
@@ -651,7 +651,7 @@ class _Python(Calls):
 
     # --- calls
 
-    def _call_value(self, node: ast.Call) -> Any:
+    def _call_value(self, node: ast.Call) -> Value:
         callee = self._evaluate(node.func)
         path = callee.path if isinstance(callee, Attribute) else _cuda_path(callee)
         if path:
@@ -677,7 +677,7 @@ class _Python(Calls):
             return self._math_call(node, callee.__name__)
         raise self._refuse(node, f"a call of {ast.unparse(node.func)}")
 
-    def _device_call(self, node: ast.Call, function: FunctionType) -> Any:
+    def _device_call(self, node: ast.Call, function: FunctionType) -> Value:
         """Inlines a device function."""
         name = function.__name__
         if any(frame.name == name for frame in self._frames):
@@ -718,7 +718,7 @@ class _Begin(ast.stmt):
         self.action = action
 
 
-def type_name(value: Any) -> str:
+def type_name(value: Value) -> str:
     return type(value).__name__
 
 
@@ -749,7 +749,7 @@ def _reading(target: ast.expr) -> ast.expr:
             return target
 
 
-def _cuda_path(value: Any) -> str | None:
+def _cuda_path(value: Value) -> str | None:
     """The path of an object below `cuda`: "" for the module, "atomic.add" for that function."""
     if isinstance(value, Attribute):
         return value.path

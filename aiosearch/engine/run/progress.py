@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
 
+from ...documents import Document
 from ...events import Progress
 from ...statistics import Statistics
 from ..books.coordinator import Coordinator
@@ -84,7 +84,7 @@ def statistics(
     )
 
 
-def state(books: Coordinator | None, solutions: SolutionSet, seconds: float) -> dict[str, Any]:
+def state(books: Coordinator | None, solutions: SolutionSet, seconds: float) -> Document:
     """What `aiosearch status` shows of a search, for JSON."""
     seats = books.seats if books else ()
     return {

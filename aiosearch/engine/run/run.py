@@ -12,6 +12,7 @@ import anyio
 import msgspec
 
 from ...checks import CheckRecord, Reason, Verdict, z3_version
+from ...documents import Document
 from ...errors import WorkerError
 from ...events import Hook, SearchStarted
 from ...orders import Order
@@ -462,7 +463,7 @@ class SearchRun:
         """Passes z3's answers on to the hooks as `Checked` events."""
         self._events.checked(record)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Document:
         """How the search gets on, for `aiosearch status` elsewhere."""
         return {
             "problem": self.name,

@@ -6,9 +6,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...checks import CheckRecord
+from ...documents import Document
 from ...processes.child import Child, Handle, Spawner
 from ..explore.explorer import clock
 from ..wire.messages import Begin, End, ToHost, ToWorker, decode_for_host, encode
@@ -73,7 +74,7 @@ class PoolMember(Protocol):
 
     def warn(self, message: str) -> None: ...
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Document:
         """How it gets on, for JSON."""
         ...
 

@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
+from ...documents import Document
 from ...tensor.evaluation.evaluate import evaluate
 from ...tensor.terms import Program
 from . import z3_reals
@@ -67,7 +67,7 @@ class Proof:
         headline = f"found, by {count} rule{'s' * (count != 1)}"
         return headline + "".join(f"\n      {rule}" for rule in self.rules)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """The proof for JSON: its rules, or its obstacle."""
         if not self.proved:
             return {"proved": False, "obstacle": self.obstacle}

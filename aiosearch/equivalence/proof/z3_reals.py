@@ -12,7 +12,8 @@ Cost: at most `WORK` resource units and `PATIENCE_MS` milliseconds. See docs/why
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
 from .conditions import Conditions, Need
 from .normal_form import Base, FunctionCall, Maximum, Monomial, Poly, SumBase, base_positive
@@ -71,33 +72,37 @@ def same(a: Poly, b: Poly, facts: Conditions) -> bool:
     return bool(solver.check() == z3.unsat)
 
 
+Z3Term: TypeAlias = Any
+"""A formula or number of z3, whose binding ships no types."""
+
+
 class _RealsReader:
     """Writes expressions as z3 terms; what it cannot read is an unknown, one for each text."""
 
-    def __init__(self, z3: Any) -> None:
+    def __init__(self, z3: ModuleType) -> None:
         self._z3 = z3
-        self._known: dict[str, Any] = {}
-        self.facts: list[Any] = []
+        self._known: dict[str, Z3Term] = {}
+        self.facts: list[Z3Term] = []
         self.products = False
 
-    def poly(self, a: Poly) -> Any:
+    def poly(self, a: Poly) -> Z3Term:
         """The z3 term of a sum."""
         total = self._z3.RealVal(0)
         for term in a.terms:
             total = total + self._number(term.number) * self._term(term)
         return total
 
-    def _number(self, number: Fraction) -> Any:
+    def _number(self, number: Fraction) -> Z3Term:
         """The z3 literal of a rational number, exactly."""
         return self._z3.RealVal(f"{number.numerator}/{number.denominator}")
 
-    def _unknown(self, text: str) -> Any:
+    def _unknown(self, text: str) -> Z3Term:
         """The z3 variable that stands for `text`."""
         if text not in self._known:
             self._known[text] = self._z3.Real(f"u{len(self._known)}")
         return self._known[text]
 
-    def _term(self, term: Monomial) -> Any:
+    def _term(self, term: Monomial) -> Z3Term:
         """The z3 term of a summand; a summation as a whole is an unknown."""
         # The text names bound variables canonically, so that equal sums are one unknown.
         if term.bound:
@@ -120,7 +125,7 @@ class _RealsReader:
         self.products = self.products or len(term.factors) > 1
         return result
 
-    def _power(self, value: Any, power: Fraction, text: str) -> Any:
+    def _power(self, value: Z3Term, power: Fraction, text: str) -> Z3Term:
         """`value` to a whole or half power; other powers are unknowns."""
         if power.denominator == 2:
             root = self._unknown(f"root {text}")
@@ -144,7 +149,7 @@ class _RealsReader:
         self.facts.append(self._z3.Implies(value != 0, inverse * result == 1))
         return inverse
 
-    def _base(self, base: Base) -> Any:
+    def _base(self, base: Base) -> Z3Term:
         """The z3 term of a base; an unknown for elements and for maxima over variables."""
         if isinstance(base, SumBase):
             return self.poly(base.poly)
@@ -155,14 +160,14 @@ class _RealsReader:
             return self._call(base)
         return self._unknown(base.key({}))
 
-    def _largest(self, values: list[Any]) -> Any:
+    def _largest(self, values: list[Z3Term]) -> Z3Term:
         """The maximum of z3 terms, as nested choices."""
         result = values[0]
         for value in values[1:]:
             result = self._z3.If(result >= value, result, value)
         return result
 
-    def _call(self, call: FunctionCall) -> Any:
+    def _call(self, call: FunctionCall) -> Z3Term:
         """The z3 term of a function in `KNOWN`."""
         values = [self.poly(argument) for argument in call.arguments]
         if call.name == "abs":

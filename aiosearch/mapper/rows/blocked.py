@@ -14,19 +14,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from msgspec import Struct
 
+from ...capture.jax_types import Leaf
 from .choice import rows_of
 from .demands import Pulled
 from .equations import Known
-from .frames import Frame
+from .frames import Frame, Whole
 
-Arrays = list[Any]
+Arrays: TypeAlias = list[Leaf]
+"""What a program gives: an array for each result."""
 
 
 class RowSchedule(Struct, frozen=True):
@@ -68,22 +70,22 @@ class RowBlocks:
         """Whether anything is computed before the first block."""
         return bool(self._frame.hoisted)
 
-    def prepare(self, *inputs: Any) -> dict[int, Any]:
+    def prepare(self, *inputs: Leaf) -> Whole:
         """Everything that is needed whole, inputs included."""
         return self._frame.prepare(self.named(inputs))
 
-    def named(self, inputs: Sequence[Any]) -> dict[int, Any]:
+    def named(self, inputs: Sequence[Leaf]) -> Whole:
         """The inputs by the numbers of their values."""
         values = self.pulled.flat.inputs
         return {value.number: array for value, array in zip(values, inputs, strict=True)}
 
-    def block(self, whole: dict[int, Any], start: Any, rows: int) -> Arrays:
+    def block(self, whole: Whole, start: Leaf, rows: int) -> Arrays:
         """So many rows from `start` of every result that comes by rows."""
         results = self._frame.compute(whole, {}, start, rows)
         return [results[position] for position in self.by_rows]
 
     def run(
-        self, whole: dict[int, Any], start: Any, true: Any, count: int, block: int, fence: bool
+        self, whole: Whole, start: Leaf, true: Leaf, count: int, block: int, fence: bool
     ) -> Arrays:
         """`count` rows from `start`, block by block; `true` is what a fence asks."""
         if count <= block:
@@ -96,13 +98,13 @@ class RowBlocks:
             for shape, axis in zip(shapes, axes, strict=True)
         ]
 
-        def write(results: Arrays, parts: Arrays, at: Any) -> Arrays:
+        def write(results: Arrays, parts: Arrays, at: Leaf) -> Arrays:
             return [
                 lax.dynamic_update_slice_in_dim(result, part, at, axis)
                 for result, part, axis in zip(results, parts, axes, strict=True)
             ]
 
-        def step(number: Any, results: Arrays) -> Arrays:
+        def step(number: Leaf, results: Arrays) -> Arrays:
             def compute() -> Arrays:
                 return self.block(whole, start + number * block, block)
 
@@ -134,7 +136,7 @@ class MemoryUse(Struct, frozen=True):
     results: int = 0
 
 
-def memory_of(compiled: Any) -> MemoryUse:
+def memory_of(compiled: jax.stages.Compiled) -> MemoryUse:
     analysis = compiled.memory_analysis()
     if analysis is None:
         return MemoryUse()
@@ -156,37 +158,37 @@ class RowRunner:
         # Once computed, what does not come by rows is a result as it is.
         self._hoists = blocks.hoists
 
-    def _run(self, whole: dict[int, Any], start: Any, true: Any, count: int) -> Arrays:
+    def _run(self, whole: Whole, start: Leaf, true: Leaf, count: int) -> Arrays:
         return self.blocks.run(whole, start, true, count, self.schedule.block, self.schedule.fence)
 
     def _joined(self, parts: list[Arrays]) -> Arrays:
         axes = self.blocks.axes
         return [jnp.concatenate([part[n] for part in parts], axis) for n, axis in enumerate(axes)]
 
-    def prepared(self, inputs: Sequence[Any]) -> dict[int, Any]:
+    def prepared(self, inputs: Sequence[Leaf]) -> Whole:
         """Everything that is needed whole: the inputs, and what is computed before the blocks."""
         if self._hoists:
             return dict(self._prepare(*inputs))
         return self.blocks.named(inputs)
 
-    def part(self, whole: dict[int, Any], start: int, count: int) -> Arrays:
+    def part(self, whole: Whole, start: int, count: int) -> Arrays:
         """A team's rows of every result that comes by rows."""
         return list(self._part(whole, start, True, count))
 
-    def __call__(self, inputs: Sequence[Any]) -> Arrays:
+    def __call__(self, inputs: Sequence[Leaf]) -> Arrays:
         whole = self.prepared(inputs)
         # Each call is dispatched at once, and runs on threads of XLA's own.
         parts = [self.part(whole, start, count) for start, count in self.runs]
         return self._results(parts[0] if len(parts) == 1 else self._join(parts), whole)
 
-    def traced(self, inputs: Sequence[Any]) -> Arrays:
+    def traced(self, inputs: Sequence[Leaf]) -> Arrays:
         """The same inside of another program that is being traced: one team, no fence."""
         whole = self.blocks.prepare(*inputs)
         rows = self.blocks.rows
         parts = self.blocks.run(whole, 0, True, rows, self.schedule.block, False)
         return self._results(parts, whole)
 
-    def temporary_bytes(self, inputs: Sequence[Any]) -> int:
+    def temporary_bytes(self, inputs: Sequence[Leaf]) -> int:
         """Bytes that all teams together need beside arguments and results, as XLA plans them."""
         whole = jax.eval_shape(self.blocks.prepare, *inputs)
         total = 0
@@ -195,7 +197,7 @@ class RowRunner:
             total += memory_of(compiled).temporary
         return total
 
-    def _results(self, by_rows: Arrays, whole: dict[int, Any]) -> Arrays:
+    def _results(self, by_rows: Arrays, whole: Whole) -> Arrays:
         """Puts results that come by rows and results that are computed whole in their order."""
         rows = iter(by_rows)
         pulled = self.blocks.pulled

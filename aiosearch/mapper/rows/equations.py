@@ -7,13 +7,15 @@ differentiated through the original function (`blocked`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import jax
 from jax.extend import core
 
+from ...capture.jax_types import AbstractArray, DType, Function, Leaf, PyTree, aval
+from ...capture.jax_types import Atom as JaxprAtom
 from ..errors import PlanError
 
 INLINED = {
@@ -31,20 +33,28 @@ INLINED = {
 """Primitives that only call, and the parameter that holds what they call."""
 
 
+PrimitiveParams: TypeAlias = dict[str, Any]
+"""The parameters of a primitive by name: shapes, axes, jaxprs."""
+
+
+Primitive: TypeAlias = Any
+"""A primitive of jax, whose methods come without types."""
+
+
 @dataclass(frozen=True)
 class FlatValue:
     """A value of the flat program; each is defined once."""
 
     number: int
     shape: tuple[int, ...]
-    dtype: Any
+    dtype: DType
 
 
 @dataclass(frozen=True)
 class Known:
     """A literal or constant, which is there before the program runs."""
 
-    array: Any
+    array: Leaf
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,8 +68,8 @@ Atom = FlatValue | Known
 class Equation:
     """What one primitive computes."""
 
-    primitive: Any
-    params: dict[str, Any]
+    primitive: Primitive
+    params: PrimitiveParams
     inputs: tuple[Atom, ...]
     outputs: tuple[FlatValue, ...]
 
@@ -90,18 +100,18 @@ class _Flattener:
         self.equations: list[Equation] = []
         self._values = 0
 
-    def value(self, aval: Any) -> FlatValue:
+    def value(self, array: AbstractArray) -> FlatValue:
         self._values += 1
-        return FlatValue(self._values, tuple(aval.shape), aval.dtype)
+        return FlatValue(self._values, tuple(array.shape), array.dtype)
 
-    def flatten(self, closed: Any, inputs: Sequence[Atom]) -> list[Atom]:
+    def flatten(self, closed: core.ClosedJaxpr, inputs: Sequence[Atom]) -> list[Atom]:
         jaxpr = closed.jaxpr
-        environment: dict[Any, Atom] = dict(zip(jaxpr.invars, inputs, strict=True))
+        environment: dict[core.Var, Atom] = dict(zip(jaxpr.invars, inputs, strict=True))
         environment.update(
             {var: Known(const) for var, const in zip(jaxpr.constvars, closed.consts, strict=True)}
         )
 
-        def read(atom: Any) -> Atom:
+        def read(atom: JaxprAtom) -> Atom:
             return Known(atom.val) if isinstance(atom, core.Literal) else environment[atom]
 
         for eqn in jaxpr.eqns:
@@ -112,26 +122,28 @@ class _Flattener:
             if inner is not None:
                 results = self.flatten(_closed(inner), operands)
             else:
-                values = tuple(self.value(var.aval) for var in eqn.outvars)
+                values = tuple(self.value(aval(var)) for var in eqn.outvars)
                 self.equations.append(Equation(eqn.primitive, eqn.params, tuple(operands), values))
                 results = list(values)
             environment.update(zip(eqn.outvars, results, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 
 
-def _closed(jaxpr: Any) -> Any:
-    return jaxpr if hasattr(jaxpr, "consts") else core.ClosedJaxpr(jaxpr, ())
+def _closed(jaxpr: core.Jaxpr | core.ClosedJaxpr) -> core.ClosedJaxpr:
+    if hasattr(jaxpr, "consts"):
+        return cast("core.ClosedJaxpr", jaxpr)
+    return core.ClosedJaxpr(jaxpr, ())
 
 
-def flatten_jaxpr(closed: Any) -> Flat:
+def flatten_jaxpr(closed: core.ClosedJaxpr) -> Flat:
     """Inlines the calls in a closed jaxpr."""
     flattener = _Flattener()
-    inputs = tuple(flattener.value(var.aval) for var in closed.jaxpr.invars)
+    inputs = tuple(flattener.value(aval(var)) for var in closed.jaxpr.invars)
     outputs = flattener.flatten(closed, inputs)
     return Flat(inputs, tuple(flattener.equations), tuple(outputs))
 
 
-def trace(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Flat, Any]:
+def trace(function: Function, args: Sequence[Leaf]) -> tuple[Flat, PyTree]:
     """The flat program of a function of these arguments, and the tree of what it gives."""
     closed, shape = jax.make_jaxpr(function, return_shape=True)(*args)
     return flatten_jaxpr(closed), jax.tree_util.tree_structure(shape)

@@ -12,19 +12,20 @@ by a few units in the last place of the largest element of their row; what does 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from msgspec import Struct
 
+from ...capture.jax_types import Leaf, NumpyArray
+
 UNITS = 64.0
 """How many units in the last place, of the largest number of a result's row, a result may differ
 by.
 """
 
-Flatly = Callable[[Sequence[Any]], list[Any]]
+Flatly = Callable[[Sequence[Leaf]], list[Leaf]]
 
 
 class RowEvidence(Struct, frozen=True):
@@ -50,7 +51,7 @@ class RowEvidence(Struct, frozen=True):
 
 
 def compare(
-    original: Flatly, candidate: Flatly, inputs: Sequence[Any], *, seed: int = 0, draws: int = 2
+    original: Flatly, candidate: Flatly, inputs: Sequence[Leaf], *, seed: int = 0, draws: int = 2
 ) -> RowEvidence:
     """Compares two programs on the inputs, on random ones, and on poisoned ones."""
     rng = np.random.default_rng(seed)
@@ -71,7 +72,7 @@ def compare(
     return RowEvidence(len(trials), worst)
 
 
-def difference(expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any]) -> float:
+def difference(expected: NumpyArray, actual: NumpyArray) -> float:
     """The largest difference, in units in the last place of the largest element of its row.
 
     Infinite where shapes, types, integers, or places of NaN and infinity differ.
@@ -100,25 +101,25 @@ def difference(expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any]) -> 
     return float(np.nan_to_num(units, nan=0.0, posinf=np.inf).max())
 
 
-def drawn(inputs: Sequence[Any], rng: np.random.Generator) -> list[Any]:
+def drawn(inputs: Sequence[Leaf], rng: np.random.Generator) -> list[Leaf]:
     """Random arrays of the same shapes and types: floats as spread out as they are, integers
     shuffled.
     """
     return [jax.device_put(_drawn(np.asarray(value), rng)) for value in inputs]
 
 
-def _drawn(value: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
+def _drawn(value: NumpyArray, rng: np.random.Generator) -> NumpyArray:
     if not jnp.issubdtype(value.dtype, jnp.inexact) or value.size == 0:
         # Integers may be indices, so none appears that was not there.
         return rng.permutation(value.reshape(-1)).reshape(value.shape)
     spread = float(np.std(value.astype(np.complex128))) or 1.0
     center = value.astype(np.complex128).mean().real
     draw = center + spread * rng.standard_normal(value.shape)
-    cast: np.ndarray[Any, Any] = draw.astype(value.dtype)
+    cast: NumpyArray = draw.astype(value.dtype)
     return cast
 
 
-def poisoned(inputs: Sequence[Any], rng: np.random.Generator) -> list[Any]:
+def poisoned(inputs: Sequence[Leaf], rng: np.random.Generator) -> list[Leaf]:
     """The inputs, of which the largest array of floats has a NaN in one of its elements."""
     values = [np.array(value) for value in inputs]
     floats = [value for value in values if jnp.issubdtype(value.dtype, jnp.floating) and value.size]

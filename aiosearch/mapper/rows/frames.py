@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import jax.numpy as jnp
 from jax import lax
 
+from ...capture.jax_types import Leaf
 from .demands import Pulled
-from .equations import Atom, Equation, Known
+from .equations import Atom, Equation, Known, PrimitiveParams
 from .rules import WHOLE, Demand, Rows
 
-Whole = dict[int, Any]
+Whole: TypeAlias = dict[int, Leaf]
 """By value: all of it."""
-Parts = dict[tuple[int, Rows], Any]
+Parts: TypeAlias = dict[tuple[int, Rows], Leaf]
 """By value and rows: these rows of it."""
 
 
@@ -35,7 +36,7 @@ class Frame:
             for rows in by_value.get(value.number, ())
         ]
 
-    def prepare(self, inputs: Mapping[int, Any]) -> Whole:
+    def prepare(self, inputs: Mapping[int, Leaf]) -> Whole:
         """Everything that is needed whole, the inputs that are given included."""
         values = dict(inputs)
         for equation in self.hoisted:
@@ -48,14 +49,14 @@ class Frame:
             values.update(zip(numbers, results, strict=True))
         return values
 
-    def compute(self, whole: Whole, parts: Parts, start: Any, rows: int) -> list[Any]:
+    def compute(self, whole: Whole, parts: Parts, start: Leaf, rows: int) -> list[Leaf]:
         """The targets: so many rows from `start`, or all, of each.
 
         `parts` are rows of inputs that are there already; others are cut from what is whole.
         """
         values = dict(parts)
 
-        def read(atom: Atom, demand: Demand) -> Any:
+        def read(atom: Atom, demand: Demand) -> Leaf:
             if isinstance(atom, Known):
                 array = atom.array
             elif demand is not WHOLE and (atom.number, demand) in values:
@@ -81,7 +82,7 @@ class Frame:
         return [read(atom, demand) for atom, demand in self.pulled.targets]
 
 
-def bind(equation: Equation, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+def bind(equation: Equation, operands: Sequence[Leaf], params: PrimitiveParams) -> list[Leaf]:
     """What a primitive gives, as a list."""
     prepared = equation.primitive.get_bind_params(params)
     # Some versions of jax give functions among the parameters apart from the others.

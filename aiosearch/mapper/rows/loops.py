@@ -17,10 +17,10 @@ itself, and xs, whose axis 0 is time, is needed by rows along axis 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from jax import lax
 
+from ...capture.jax_types import Leaf
 from .demands import Pulled, Target, pull
 from .equations import Equation, Flat, FlatValue, flatten_jaxpr
 from .frames import Frame, Parts, Whole
@@ -46,7 +46,7 @@ class _Inputs:
     def __init__(self, values: Sequence[FlatValue], demands: Sequence[Demand]) -> None:
         self._pairs = list(zip(values, demands, strict=True))
 
-    def feed(self, arrays: Sequence[Any], whole: Whole, parts: Parts) -> None:
+    def feed(self, arrays: Sequence[Leaf], whole: Whole, parts: Parts) -> None:
         for (value, demand), array in zip(self._pairs, arrays, strict=True):
             if demand is WHOLE:
                 whole[value.number] = array
@@ -122,10 +122,10 @@ def _scan(equation: Equation, result: int, rows: Rows) -> RowRequirement | None:
         _Inputs(groups[2], ask[2]),
     )
 
-    def emit(operands: Sequence[Any], count: int, start: Any) -> Any:
+    def emit(operands: Sequence[Leaf], count: int, start: Leaf) -> Leaf:
         starts = [operands[constants + at] for at in carried]
 
-        def turn(state: list[Any], slices: list[Any]) -> tuple[list[Any], list[Any]]:
+        def turn(state: list[Leaf], slices: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]:
             whole: Whole = {}
             parts: Parts = {}
             for feed, arrays in zip(feeds, (operands[:constants], state, slices), strict=True):
@@ -177,12 +177,12 @@ def _while(equation: Equation, result: int, rows: Rows) -> RowRequirement | None
     feed_constants = _Inputs(body.inputs[:constants], ask)
     feed_state = _Inputs([carried_values[at] for at in carried], [demands[at] for at in carried])
 
-    def emit(operands: Sequence[Any], count: int, start: Any) -> Any:
+    def emit(operands: Sequence[Leaf], count: int, start: Leaf) -> Leaf:
         test_constants = operands[:tested]
         body_constants = operands[tested : tested + constants]
         starts = [operands[tested + constants + at] for at in carried]
 
-        def goes_on(state: list[Any]) -> Any:
+        def goes_on(state: list[Leaf]) -> Leaf:
             whole: Whole = {
                 value.number: array
                 for value, array in zip(condition.inputs[:tested], test_constants, strict=True)
@@ -192,7 +192,7 @@ def _while(equation: Equation, result: int, rows: Rows) -> RowRequirement | None
                     whole[condition.inputs[tested + at].number] = array
             return test_frame.compute(test_frame.prepare(whole), {}, 0, 0)[0]
 
-        def turn(state: list[Any]) -> list[Any]:
+        def turn(state: list[Leaf]) -> list[Leaf]:
             whole: Whole = {}
             parts: Parts = {}
             feed_constants.feed(body_constants, whole, parts)
@@ -227,13 +227,13 @@ def _branches(equation: Equation, result: int, rows: Rows) -> RowRequirement | N
     ]
     ask = [_single(demands) for demands in asked]
 
-    def emit(operands: Sequence[Any], count: int, start: Any) -> Any:
+    def emit(operands: Sequence[Leaf], count: int, start: Leaf) -> Leaf:
         index, *values = operands
 
-        def branch(pulled: Pulled) -> Any:
+        def branch(pulled: Pulled) -> Leaf:
             frame, feed = Frame(pulled), _Inputs(pulled.flat.inputs, ask)
 
-            def run(*arrays: Any) -> Any:
+            def run(*arrays: Leaf) -> Leaf:
                 whole: Whole = {}
                 parts: Parts = {}
                 feed.feed(arrays, whole, parts)

@@ -21,9 +21,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from .equations import Equation
+from ...capture.jax_types import Leaf
+from .equations import Equation, PrimitiveParams
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class RowRequirement:
     """What the operands must give, and parameters as functions of how many rows there are."""
 
     operands: tuple[Demand, ...]
-    params: Callable[[dict[str, Any], int], dict[str, Any]] = field(
+    params: Callable[[PrimitiveParams, int], PrimitiveParams] = field(
         default=lambda params, rows: params
     )
-    emit: Callable[[Sequence[Any], int, Any], Any] | None = None
+    emit: Callable[[Sequence[Leaf], int, Leaf], Leaf] | None = None
     """Computes the result from the operands, so many rows from a first one; for what is a loop."""
 
 
@@ -150,10 +150,10 @@ REDUCTIONS = frozenset(
 CUMULATIVE = frozenset({"cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"})
 
 
-def _resized(name: str, axis: int) -> Callable[[dict[str, Any], int], dict[str, Any]]:
+def _resized(name: str, axis: int) -> Callable[[PrimitiveParams, int], PrimitiveParams]:
     """A shape among the parameters has as many rows along an axis as there are."""
 
-    def change(params: dict[str, Any], rows: int) -> dict[str, Any]:
+    def change(params: PrimitiveParams, rows: int) -> PrimitiveParams:
         shape = list(params[name])
         shape[axis] = rows
         return {**params, name: tuple(shape)}
@@ -266,7 +266,7 @@ def slice_rule(equation: Equation, result: int, rows: Rows) -> RowRequirement | 
     if strides is not None and strides[axis] != 1:
         return None
 
-    def change(params: dict[str, Any], count: int) -> dict[str, Any]:
+    def change(params: PrimitiveParams, count: int) -> PrimitiveParams:
         starts, limits = list(params["start_indices"]), list(params["limit_indices"])
         starts[axis], limits[axis] = 0, count
         return {**params, "start_indices": tuple(starts), "limit_indices": tuple(limits)}

@@ -16,10 +16,10 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from msgspec import Struct
 
+from ...capture.jax_types import Leaf
 from .blocked import RowBlocks, RowRunner, RowSchedule
 from .evidence import Flatly
 
@@ -59,7 +59,7 @@ class Stopwatch:
     def __init__(
         self,
         blocks: RowBlocks,
-        inputs: Sequence[Any],
+        inputs: Sequence[Leaf],
         fits: Callable[[RowRunner], bool],
         deadline: float,
         stop: threading.Event,
@@ -87,13 +87,13 @@ class Stopwatch:
         return self.seconds[schedule]
 
 
-def wait_for(results: Sequence[Any]) -> None:
+def wait_for(results: Sequence[Leaf]) -> None:
     """Waits until arrays are computed."""
     for array in results:
         array.block_until_ready()
 
 
-def timed(run: Flatly, inputs: Sequence[Any]) -> float:
+def timed(run: Flatly, inputs: Sequence[Leaf]) -> float:
     begun = time.perf_counter()
     wait_for(run(inputs))
     return time.perf_counter() - begun
@@ -102,7 +102,7 @@ def timed(run: Flatly, inputs: Sequence[Any]) -> float:
 def choose_schedule(
     original: Flatly,
     blocks: RowBlocks,
-    inputs: Sequence[Any],
+    inputs: Sequence[Leaf],
     *,
     teams: int,
     seconds: float,

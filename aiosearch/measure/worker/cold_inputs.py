@@ -8,7 +8,9 @@ count as well, so that in a race of many large ones two or three copies do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from ..candidates import Array, PyTree
 
 MOST_COPIES = 1024
 """Inputs that are smaller than the cache by more than this factor cannot be made cold."""
@@ -19,8 +21,8 @@ BEYOND = 2
 class CopyRing:
     """Copies of one array, which differ in where they lie only; `next` gives the oldest."""
 
-    def __init__(self, array: Any, copied: Callable[[Any], Any]) -> None:
-        self.copies: list[Any] = [array]
+    def __init__(self, array: Array, copied: Callable[[PyTree], PyTree]) -> None:
+        self.copies: list[Array] = [array]
         self._copied = copied
         self._at = 0
 
@@ -29,7 +31,7 @@ class CopyRing:
         """The bytes of one copy."""
         return int(self.copies[0].nbytes)
 
-    def next(self) -> Any:
+    def next(self) -> Array:
         self._at = (self._at + 1) % len(self.copies)
         return self.copies[self._at]
 
@@ -50,12 +52,12 @@ class ColdInputs:
         self.first = [ring.copies[0] for ring in rings]
         """Inputs for hot calls, again and again."""
 
-    def next(self) -> list[Any]:
+    def next(self) -> list[Array]:
         """Inputs for a call that should find them in no cache."""
         turned = {ring: ring.next() for ring in self.rings}
         return [turned[ring] for ring in self._rings]
 
-    def sets(self, copies: int) -> list[Any]:
+    def sets(self, copies: int) -> list[Array]:
         """So many sets of inputs in a row, none of which shares an array with another."""
         for ring in self.rings:
             ring.grow(copies)

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..candidates import Array
 from ..protocol import (
     Done,
     Forget,
@@ -93,7 +94,7 @@ class DeviceBench:
             outputs = [_widened(np.asarray(result)) for result in results]
         return Outputs(self._letterbox.put(outputs))
 
-    def _inputs(self, load: LoadRequest, request: RunRequest) -> list[Any]:
+    def _inputs(self, load: LoadRequest, request: RunRequest) -> list[Array]:
         if request.parcels is None:
             return self._stock.inputs(load, request.seed).first
         arrays = [self._letterbox.take(parcel) for parcel in request.parcels]

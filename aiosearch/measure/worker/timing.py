@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import methodcaller
-from typing import Any
 
 import jax
 
+from ..candidates import Array, PyTree
 from ..race import Sample, Way
 from .cold_inputs import ColdInputs
 from .executables import CPU_LOOP, TimingLoop
@@ -59,8 +59,8 @@ class Runner:
 
     def __init__(
         self,
-        call: Callable[..., Any],
-        looped: Callable[..., Any] | None,
+        call: Callable[..., PyTree],
+        looped: Callable[..., PyTree] | None,
         inputs: ColdInputs,
         x64: bool,
         timing_loop: TimingLoop = CPU_LOOP,
@@ -71,7 +71,7 @@ class Runner:
         self.x64 = x64
         self.timing_loop = timing_loop
         self.calls = 1
-        self.wait: Callable[[Any], Any] = wait_for
+        self.wait: Callable[[PyTree], PyTree] = wait_for
 
     def begin(self) -> None:
         """Runs the candidate for the first time."""
@@ -102,7 +102,7 @@ class Runner:
         found = _timed(self.looped, wait_for, [self.inputs.sets(copies)])
         return Sample(found.wall / turns, found.cpu / turns)
 
-    def _timed(self, arguments: Sequence[list[Any]]) -> Sample:
+    def _timed(self, arguments: Sequence[list[Array]]) -> Sample:
         return _timed(self.call, self.wait, arguments)
 
 
@@ -116,7 +116,7 @@ def settle(call: Callable[[], object]) -> None:
             break
 
 
-def wait_for(result: Any) -> Any:
+def wait_for(result: PyTree) -> PyTree:
     """Returns when every array of a result is there."""
     return jax.block_until_ready(result)  # type: ignore[no-untyped-call]  # jax's
 
@@ -129,7 +129,7 @@ def sample(runner: Runner, way: Way) -> Sample:
 
 
 def _timed(
-    call: Callable[..., Any], wait: Callable[[Any], Any], arguments: Sequence[list[Any]]
+    call: Callable[..., PyTree], wait: Callable[[PyTree], PyTree], arguments: Sequence[list[Array]]
 ) -> Sample:
     cpu, wall = cpu_ns(), time.perf_counter_ns()
     for inputs in arguments:

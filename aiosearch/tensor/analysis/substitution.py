@@ -7,10 +7,10 @@ Terms are immutable and interned, so that a change rebuilds everything above it:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..mugraph import ACCUMULATE, LOAD, READ, RESULT, WRITE, Block, Kernel, read, write
-from ..operator import NUMBERS, Dimensions, Operator, ParameterKind
+from ..operator import NUMBERS, Dimensions, Operator, ParameterKind, ParameterValue
 from ..sizes import Dim, Size
 from ..terms import LITERAL, Program, Term, apply, literal, walk
 
@@ -68,7 +68,7 @@ def _rebuilt(
 def rebuilt_term(
     operator: Operator,
     arguments: Sequence[Term],
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, ParameterValue],
     dims: Dimensions = NUMBERS,
 ) -> Term:
     """A term from its parts; raises ShapeError where they do not fit.
@@ -90,7 +90,9 @@ def rebuilt_term(
     return apply(operator, *arguments, dims=dims, **parameters)
 
 
-def _size(term: Term, name: str, kind: ParameterKind, value: Any, resize: Resize) -> Any:
+def _size(
+    term: Term, name: str, kind: ParameterKind, value: ParameterValue, resize: Resize
+) -> ParameterValue:
     """A parameter's value with its sizes replaced by `resize`."""
     # A number parameter may be a symbolic size, as in a mean written by hand.
     if kind is ParameterKind.SIZE or (kind is ParameterKind.NUMBER and isinstance(value, Size)):

@@ -22,11 +22,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import isfinite
-from typing import Any
 
 from ..algebra import Algebra, V
 from ..mugraph import ACCUMULATE, ACCUMULATORS, LEAD, LOAD, READ, RESULT, WRITE, Kernel
-from ..operator import ParameterKind
+from ..operator import ParameterKind, ParameterValue
 from ..sizes import Dim, Size, quotient
 from ..terms import INPUT, LITERAL, Program, Term, walk
 from ..types import Place
@@ -79,7 +78,7 @@ def step(term: Term, k: Algebra[V], operands: list[V], *, as_written: bool = Fal
     return operator.meaning(k, *operands, **parameters)  # type: ignore[no-any-return]  # a `Meaning` gives V
 
 
-def parameters_as_written(term: Term) -> dict[str, Any]:
+def parameters_as_written(term: Term) -> dict[str, ParameterValue]:
     """The parameters of `term` by name, numbers as fractions that nothing simplifies."""
     # Fraction(value) is exactly the float that was written, where `exact` would read 0.1 as 1/10.
     kinds = {parameter.name: parameter.kind for parameter in term.operator.parameters}
@@ -89,12 +88,12 @@ def parameters_as_written(term: Term) -> dict[str, Any]:
     }
 
 
-def _infinite(value: Any) -> bool:
+def _infinite(value: ParameterValue) -> bool:
     """Whether `value` is an infinity."""
     return isinstance(value, float) and value in (float("inf"), -float("inf"))
 
 
-def _behind(kind: ParameterKind, value: Any, lead: Sequence[Dim]) -> Any:
+def _behind(kind: ParameterKind, value: ParameterValue, lead: Sequence[Dim]) -> ParameterValue:
     """A parameter of a tile's operator, shifted to where the tile's axes are behind the lead."""
     if kind is ParameterKind.AXIS:
         return value + LEAD

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 from ..algebra import Algebra, V
 from ..errors import ShapeError
@@ -73,7 +72,7 @@ def _meaning(
     return k.reshape(output, (*k.shape(output)[:batch], shape[batch], *seen, features))
 
 
-def _flops(shapes: Sequence[Shape], result: Shape, **_: Any) -> Dim:
+def _flops(shapes: Sequence[Shape], result: Shape, **_: object) -> Dim:
     return product(result) * product(shapes[1][:-1]) * 2
 
 

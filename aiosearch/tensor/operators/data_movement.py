@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 from ..algebra import Algebra, V
 from ..errors import ShapeError
 from ..evaluation.literal_values import exact
 from ..operator import (
     Dimensions,
+    Meaning,
     Operator,
     OperatorParameter,
     ParameterKind,
     Parameters,
+    ShapeRule,
     axis_of,
     declare,
     regroup,
@@ -23,13 +24,13 @@ from ..sizes import Dim, product
 from ..types import DType, Shape
 
 
-def _free(shapes: Any, result: Any, **_: Any) -> Dim:
+def _free(shapes: Sequence[Shape], result: Shape, **_: object) -> Dim:
     """The arithmetic of moving elements: none."""
     return 0
 
 
 def _move(
-    name: str, arity: int | None, shape: Any, meaning: Any, *parameters: OperatorParameter
+    name: str, arity: int | None, shape: ShapeRule, meaning: Meaning, *parameters: OperatorParameter
 ) -> None:
     """Declares an operator that moves elements of any type, and costs no arithmetic."""
     declare(Operator(name, arity, shape, meaning, parameters, truths=True, flops=_free))
@@ -138,7 +139,7 @@ def _diagonal_shape(dims: Dimensions, shapes: Sequence[Shape]) -> Shape:
 
 
 def _iota_shape(
-    dims: Dimensions, shapes: Sequence[Shape], shape: Shape, axis: int, **_: Any
+    dims: Dimensions, shapes: Sequence[Shape], shape: Shape, axis: int, **_: object
 ) -> Shape:
     axis_of(axis, len(shape))
     return tuple(shape)

@@ -15,35 +15,37 @@ from ..errors import ShapeError
 from ..evaluation.literal_values import exact
 from ..operator import (
     Dimensions,
+    Meaning,
     Operator,
     OperatorParameter,
     ParameterKind,
     Parameters,
+    ParameterValue,
     ShapeRule,
     declare,
     pointwise_shape,
 )
-from ..sizes import product
+from ..sizes import Dim, product
 from ..types import DType, Shape
 
 
 def _pointwise(
     name: str,
     arity: int,
-    meaning: Any,
+    meaning: Meaning,
     cost: int = 1,
     shape: ShapeRule = pointwise_shape,
-    **attributes: Any,
+    **attributes: ParameterValue,
 ) -> Operator:
     """Declares an operator whose arithmetic is `cost` for each element."""
 
-    def flops(shapes: Any, result: Any, **_: Any) -> Any:
+    def flops(shapes: Sequence[Shape], result: Shape, **_: object) -> Dim:
         return product(result) * cost
 
     return declare(Operator(name, arity, shape, meaning, pointwise=True, flops=flops, **attributes))
 
 
-def _positive_base(dims: Dimensions, shapes: Sequence[Shape], base: float, **_: Any) -> Shape:
+def _positive_base(dims: Dimensions, shapes: Sequence[Shape], base: float, **_: object) -> Shape:
     if not 0 < base < math.inf:
         raise ShapeError(f"the base {base}: it is a positive number")
     return pointwise_shape(dims, shapes)

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ..algebra import Algebra, V
 from ..errors import ShapeError
 from ..operator import (
     Dimensions,
+    Meaning,
     Operator,
     OperatorParameter,
     ParameterKind,
@@ -38,11 +38,11 @@ def _reduced(dims: Dimensions, shapes: Sequence[Shape], axes: tuple[int, ...], k
     return tuple(size for axis, size in enumerate(old) if axis not in axes)
 
 
-def _all_read(shapes: Sequence[Shape], result: Shape, **_: Any) -> Dim:
+def _all_read(shapes: Sequence[Shape], result: Shape, **_: object) -> Dim:
     return product(shapes[0])
 
 
-def _reduction(name: str, meaning: Callable[..., Any], fractions: bool = False) -> None:
+def _reduction(name: str, meaning: Meaning, fractions: bool = False) -> None:
     """Declares a reduction whose `meaning` keeps reduced axes with size one."""
 
     def whole(k: Algebra[V], x: V, axes: tuple[int, ...], keep: bool) -> V:
@@ -138,7 +138,7 @@ def _matmul_shape(dims: Dimensions, shapes: Sequence[Shape]) -> Shape:
     return (*lead, left[-2], right[-1])
 
 
-def _matmul_flops(shapes: Sequence[Shape], result: Shape, **_: Any) -> Dim:
+def _matmul_flops(shapes: Sequence[Shape], result: Shape, **_: object) -> Dim:
     return product(result) * shapes[0][-1] * 2
 
 

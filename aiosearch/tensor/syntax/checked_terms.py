@@ -7,11 +7,10 @@ they are spent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ..errors import FormatError, ShapeError
 from ..mugraph import ACCUMULATE, LOAD, READ, RESULT, WRITE
-from ..operator import Operator, OperatorParameter, ParameterKind, find
+from ..operator import Operator, OperatorParameter, ParameterKind, ParameterValue, find
 from ..sizes import Dim, Size
 from ..terms import INPUT, LITERAL, Term, apply
 
@@ -64,7 +63,9 @@ def declared(name: str) -> Operator | None:
     return None if operator in _STRUCTURAL else operator
 
 
-def build(operator: Operator, operands: Sequence[Term], parameters: Mapping[str, Any]) -> Term:
+def build(
+    operator: Operator, operands: Sequence[Term], parameters: Mapping[str, ParameterValue]
+) -> Term:
     """Applies an operator to what was read; raises ShapeError before sizes grow too large."""
     for value in parameters.values():
         if isinstance(value, (tuple, Size)):

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from ..errors import FormatError
-from ..operator import ParameterKind
+from ..operator import ParameterKind, ParameterValue
 from ..sizes import Dim, Powers, Size, simple
 from ..terms import Number
 from .printer import KEYWORDS
@@ -171,7 +171,7 @@ class LiteralParser:
             self.fail(f"expected a power, found {token}", token)
         return int(token.text)
 
-    def value(self, kind: ParameterKind) -> Any:
+    def value(self, kind: ParameterKind) -> ParameterValue:
         """A parameter's value, in the syntax of its kind."""
         if kind is ParameterKind.NUMBER:
             return self.number()
@@ -188,7 +188,7 @@ class LiteralParser:
             return tuple(self.several("[", "]", self.size))
         return self.size()
 
-    def _word(self) -> Any:
+    def _word(self) -> ParameterValue:
         """A map, an axis or a name: `[0, _]`, `1`, `sum`."""
         if self.at("["):
             return tuple(self.several("[", "]", self._word))

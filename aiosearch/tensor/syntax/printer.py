@@ -12,11 +12,10 @@ import re
 import string
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
 
 from ..errors import TensorError
 from ..mugraph import ACCUMULATE, LOAD, READ, Kernel, results
-from ..operator import OPERATORS
+from ..operator import OPERATORS, ParameterValue
 from ..sizes import Dim, Size
 from ..terms import INPUT, LITERAL, Number, Program, Term
 from .statement_order import Thread, block_steps, steps
@@ -62,7 +61,7 @@ def number_text(number: Number) -> str:
     return size_text(number)
 
 
-def value_text(value: Any) -> str:
+def value_text(value: ParameterValue) -> str:
     """A parameter's value as text."""
     if value is None:
         return "_"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +18,7 @@ from ....codegen.native import (
     instruction_counts,
 )
 from ....codegen.pallas import DescribedKernel, described_kernels
+from ....documents import Document
 from ....tensor import TensorError
 from ....tensor.text import parse
 from ...output.table import table
@@ -86,7 +87,7 @@ class MachineCodeFunction:
                 return _pallas(self._origin.program, self.device)
         raise AbsentError("there is none: this is machine code, and not JAX")
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Document:
         """What is told as data."""
         try:
             counted = msgspec.to_builtins(self._figures)
@@ -146,7 +147,7 @@ class SourceFunction:
                 return self._jaxpr()
         raise AbsentError(self._reason)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Document:
         """What is told as data."""
         return {"machine": None, "figures": None}
 

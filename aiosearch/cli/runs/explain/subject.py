@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ....arguments import nearest
 from ....codegen.native import NativeError, embedded_programs, host
 from ....devices import Device, device
+from ....documents import Document
 from ....optimizer import Answer, default_results_path, kernel_sources
 from ....pool import usable_cores
 from ....tensor import Program
@@ -241,12 +242,12 @@ def _parts(explained: ExplainedSubject, sections: Sequence[Section]) -> Iterator
             yield f"-- {section} --\n{text}"
 
 
-def _facts(target: str, explained: ExplainedSubject, drawings: Sequence[str]) -> dict[str, Any]:
+def _facts(target: str, explained: ExplainedSubject, drawings: Sequence[str]) -> Document:
     functions = [_function(function) for function in explained.functions]
     return {"target": target, "told": explained.told, "functions": functions, "drawings": drawings}
 
 
-def _function(function: MachineCodeFunction | SourceFunction) -> dict[str, Any]:
+def _function(function: MachineCodeFunction | SourceFunction) -> Document:
     texts: dict[str, str | None] = {}
     absent: dict[str, str] = {}
     for section in Section:

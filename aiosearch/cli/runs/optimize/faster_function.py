@@ -6,12 +6,13 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ....capture.names import shown
 from ....capture.running import precision
+from ....documents import Document
 from ....optimizer import Found, Report, WholeFunctionResult, ceilings_of, plot, roofline_fraction
 from ...inputs.functions import FunctionTarget, source_files, target
 from ...output.files import require_other, require_place, write
@@ -90,7 +91,7 @@ def _report_text(report: Report) -> str:
     return "\n\n".join([*parts, f"in {duration(report.seconds)}"])
 
 
-def _facts(arguments: OptimizeArguments, report: Report) -> dict[str, Any]:
+def _facts(arguments: OptimizeArguments, report: Report) -> Document:
     return {
         "target": arguments.function,
         "faster": report.faster,
@@ -102,14 +103,14 @@ def _facts(arguments: OptimizeArguments, report: Report) -> dict[str, Any]:
     }
 
 
-def _whole(whole: WholeFunctionResult | str) -> dict[str, Any] | str | None:
+def _whole(whole: WholeFunctionResult | str) -> Document | str | None:
     if isinstance(whole, WholeFunctionResult):
         doubts = {"remembered": whole.remembered, "in_doubt": whole.in_doubt}
         return {**facts(whole.answer), **doubts}
     return whole or None
 
 
-def _program(outcome: Found, used: bool) -> dict[str, Any]:
+def _program(outcome: Found, used: bool) -> Document:
     answer_facts = facts(outcome.answer)
     answer_facts["evidence"].pop("tried", None)  # it is said below
     return {

@@ -15,6 +15,7 @@ import msgspec
 from anyio import to_thread
 
 from ....devices import Device
+from ....documents import Document
 from ....events import AnyEvent, Progress, SearchFinished, WorkerLost
 from ....search import Search
 from ....superoptimizer import (
@@ -48,7 +49,7 @@ class FusedRequest:
     device: Device
     space: Space
     top: int
-    options: dict[str, Any]
+    options: Document
     referee: bool
     quiet: bool
 
@@ -206,7 +207,7 @@ def space_text(reference: NormalFormProgram, request: FusedRequest) -> str:
     return table(rows)
 
 
-def space_facts(reference: NormalFormProgram, request: FusedRequest) -> dict[str, Any]:
+def space_facts(reference: NormalFormProgram, request: FusedRequest) -> Document:
     """The same as data."""
     return {
         "program": json.loads(to_json(request.program)),
@@ -339,7 +340,7 @@ def seconds_text(seconds: Mapping[str, float]) -> str:
     return f"CPU seconds: {sum(seconds.values()):.2f}, of them {parts}"
 
 
-def facts(outcome: FusedOutcome, drawn: Sequence[str]) -> dict[str, Any]:
+def facts(outcome: FusedOutcome, drawn: Sequence[str]) -> Document:
     """Everything as data."""
     findings, seconds = outcome.findings, outcome.seconds
     return {
@@ -362,7 +363,7 @@ def facts(outcome: FusedOutcome, drawn: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: Answer) -> Document:
     filling = answer.ranked.filling
     return {
         "predicted": msgspec.to_builtins(filling.prediction),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....devices import Device, DeviceError, device, this_machine
+from ....documents import Document
 from ....superoptimizer import NormalFormProgram, Space, UnsearchableError, read, uncast
 from ....tensor import Program
 from ...inputs import programs
@@ -67,7 +68,7 @@ def _read(program: Program) -> NormalFormProgram:
 
 
 def _request(program: Program, arguments: OptimizeArguments) -> FusedRequest:
-    options: dict[str, Any] = {name: getattr(arguments, name) for name in PASSED_ON}
+    options: Document = {name: getattr(arguments, name) for name in PASSED_ON}
     return FusedRequest(
         program,
         _device(arguments.device),

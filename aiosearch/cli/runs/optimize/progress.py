@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 import jax
 from anyio import to_thread
 
+from ....capture.jax_types import Leaf, PyTree
 from ....capture.running import placeholders, precision
 from ....measure import ArrayType
 from ....measure.random_inputs import draw
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ...commands.optimize import OptimizeArguments
 
 
-Made: TypeAlias = Optimized[..., Any]
+Made: TypeAlias = Optimized[..., PyTree]
 
 
 class OptimizeCommand:
@@ -86,7 +87,7 @@ class OptimizeCommand:
         return duration(time.monotonic() - self._started)
 
 
-def _arguments(function: FunctionTarget, name: str, seed: int) -> list[Any]:
+def _arguments(function: FunctionTarget, name: str, seed: int) -> list[Leaf]:
     """What stands for the arguments; those that stay the same are arrays of the target named."""
     values = placeholders(function.types)
     for at in function.constant:

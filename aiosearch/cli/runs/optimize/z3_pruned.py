@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from ....documents import Document
 from ....result import Result
 from ....search import Search
 from ....superoptimizer import cpu_seconds
@@ -143,9 +144,7 @@ def _text(problem: Blocks, result: Result[BlockProgram], seconds: dict[str, floa
     return "\n\n".join([*parts, seconds_text(seconds)])
 
 
-def _facts(
-    problem: Blocks, result: Result[BlockProgram], seconds: dict[str, float]
-) -> dict[str, Any]:
+def _facts(problem: Blocks, result: Result[BlockProgram], seconds: dict[str, float]) -> Document:
     figures = result.statistics
     checks = figures.checks
     assert checks is not None
