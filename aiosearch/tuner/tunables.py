@@ -110,7 +110,7 @@ class Tunable(Generic[P, R]):
         choice = self.choice(*args, **kwargs)
         if isinstance(choice, TuningRecord):
             if choice.winner == "reference" and self.reference is not None:
-                return self.reference(*args, **kwargs)  # type: ignore[no-any-return]
+                return self.reference(*args, **kwargs)  # type: ignore[no-any-return]  # a user's function
             choice = choice.configuration
         options: Configuration = {**choice, **kwargs}
         return self.original(*args, **options)
