@@ -7,11 +7,12 @@
     python benchmarks/kernels.py --target cuda
 
 Each row is one race in one process: the program as written under `jax.jit`, every spelling in plain
-JAX that is known by hand (`knownjax.py`) or to the optimizer, and all kernels that `optimize` would
-try. Weights are constant; what is made of them beforehand is not timed. A heat of all is followed
-by a long race of the best that are right on the inputs of the race; then the best kernel is checked
-as `optimize` does it, but not with `--quick`. The bar is the best plain JAX, by each clock and in
-each way; the kernel that counts is the one that is best in calls on the same inputs.
+JAX that is known by hand (`lib/kernels/jax_spellings.py`) or to the optimizer, and all kernels that
+`optimize` would try. Weights are constant; what is made of them beforehand is not timed. A heat of
+all is followed by a long race of the best that are right on the inputs of the race; then the best
+kernel is checked as `optimize` does it, but not with `--quick`. The bar is the best plain JAX, by
+each clock and in each way; the kernel that counts is the one that is best in calls on the same
+inputs.
 
 On a GPU, Pallas kernels of every built-in program stand against `jax.jit`, and against torch where
 that is installed.

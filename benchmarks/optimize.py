@@ -2,13 +2,13 @@
 
 `uv run --group bench python benchmarks/optimize.py [--what corpus] [--effort quick] [NAME ...]`
 
-The forty of `corpus.py` and the built-in programs (`layers.py`). Each is optimized from nothing,
-with a store of its own. Then the function under `jax.jit` and what came back are timed here, in
-turns, and their results compared. A function counts as slower where it is so beyond its own noise,
-here and again in a fresh process. Where kernels of ours are the answer, the best plain JAX is found
-too, and timed beside it. Where torch is installed, `torch.compile` with max-autotune is
-timed beside it (`torch_words.py` says how to install it). Figures go to standard output, a table
-for people to standard error.
+The forty of `corpus.py` and the built-in programs (`lib/optimizer/builtin_cases.py`). Each is
+optimized from nothing, with a store of its own. Then the function under `jax.jit` and what came
+back are timed here, in turns, and their results compared. A function counts as slower where it is
+so beyond its own noise, here and again in a fresh process. Where kernels of ours are the answer,
+the best plain JAX is found too, and timed beside it. Where torch is installed, `torch.compile` with
+max-autotune is timed beside it (`lib/optimizer/torch_algebra.py` says how to install it). Figures
+go to standard output, a table for people to standard error.
 """
 
 from __future__ import annotations

@@ -56,6 +56,8 @@ STEPS = (
 ROOMS = {
     "cli": "the console script",
     "lab": "strategies compared",
+    "tuner": "schedules by search",
+    "cuda": "CUDA on a CPU",
     "optimizer": "a function to a faster one",
     "superoptimizer": "every fused program",
     "mapper": "where pieces run",

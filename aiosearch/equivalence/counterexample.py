@@ -123,8 +123,7 @@ def _worst_place(
     ours, theirs = (side[output].astype(np.float64) for side in values)
     with np.errstate(all="ignore"):
         gap = np.where(places, np.abs(ours - theirs), -1.0)
-    # NaN against a number is the largest difference there is; argmax would pick a NaN anyway, but
-    # not one outside of `places`.
+    # NaN against a number counts as the largest difference there is.
     gap = np.where(places & np.isnan(gap), np.inf, gap)
     index = tuple(int(coordinate) for coordinate in np.unravel_index(np.argmax(gap), gap.shape))
     # Larger inputs are drawn again from seed and distribution.

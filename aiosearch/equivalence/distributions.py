@@ -23,11 +23,11 @@ from .rounding.machine import rounded, working
 _LARGE = {DType.F16: 2.0**3, DType.BF16: 2.0**10, DType.F32: 2.0**10, DType.F64: 2.0**10}
 """Factor of `large` and `huge`: products of two such values stay finite in each type."""
 _TINY = {DType.F16: 2.0**-8, DType.BF16: 2.0**-30, DType.F32: 2.0**-30, DType.F64: 2.0**-100}
-"""Factor of `tiny`: far below one, and far above the type's subnormal numbers."""
+"""Factor of `tiny`: far below one, and above the type's subnormal numbers."""
 _SHIFT = {DType.F16: 2.0, DType.BF16: 2.0**3, DType.F32: 2.0**10, DType.F64: 2.0**20}
-"""Mean of `shifted`, by which squares lose about half of their digits."""
+"""Mean of `shifted`, above the spread of 1: subtracted squares lose twice its binary digits."""
 _STEP = {DType.F16: 2.0**-7, DType.BF16: 2.0**-4, DType.F32: 2.0**-5, DType.F64: 2.0**-5}
-"""Grid of `level`, a power of two that the type holds beside `_LEVEL` times itself."""
+"""Grid of `level`: `_LEVEL` steps and a few more or fewer are exact in the type."""
 _LEVEL = {DType.F16: 192, DType.BF16: 192, DType.F32: 1793, DType.F64: 1793}
 """Centre of `level`, in steps."""
 _UNEVEN = {DType.F16: 2, DType.BF16: 2, DType.F32: 8, DType.F64: 8}

@@ -61,7 +61,7 @@ Place: TypeAlias = tuple[int, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class FieldEvidence:
-    """What comparing two programs in fields has shown; `compare_fields` returns it."""
+    """The evidence of `compare_fields`: how two programs fared in random fields."""
 
     outcome: str
     """`agree`; `differ`, as formal functions; or `unknown`, for the `reason` given."""
@@ -117,7 +117,7 @@ class _Difference:
     """Why the functions might be equal nevertheless; see `ExtensionField.doubts`."""
     roots: frozenset[int]
     odd: frozenset[int]
-    """Those of `roots` whose radicands are no squares in the field of this draw."""
+    """The subset of `roots` whose radicands are no squares in the field of this draw."""
 
 
 def compare_fields(
@@ -304,7 +304,7 @@ def _first_difference(
 
 
 def _difference(field: ExtensionField, place: Place, value: Value) -> _Difference:
-    """What is formal in `value`, the difference at `place`."""
+    """The roots and doubts in `value`, the difference at `place`."""
     # A shadow exists only without roots, so the difference is not zero for certain.
     if field.shadow(value) is not None:
         return _Difference(place, frozenset(field.doubts), frozenset(), frozenset())

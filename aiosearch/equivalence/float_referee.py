@@ -24,7 +24,7 @@ DRAWS = ("normal", "zeros", "positive", "integers", "mixed", "small")
 """Distributions on which programs in sensible use do not overflow."""
 
 SETTLING = ("normal", "positive", "mixed", "small")
-"""Those of `DRAWS` on which agreement means something: few values are zero."""
+"""The subset of `DRAWS` on which agreement means something: few values are zero."""
 
 CLEAR = 1e-3
 """A value counts if its noise is below this share of the output's largest value."""

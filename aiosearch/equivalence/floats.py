@@ -69,7 +69,7 @@ Values near the end of a type's range are lost when their inverse overflows.
 
 
 class FloatStatus(StrEnum):
-    """What one trial says: nothing against the candidate, something, or nothing at all."""
+    """The outcome of a `Trial`: nothing against the candidate, something, or nothing at all."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -458,7 +458,7 @@ def _judged(distribution: str, outputs: list[_FloatOutput]) -> Trial:
 def _status(
     outputs: list[_FloatOutput], original: float, candidate: float
 ) -> tuple[FloatStatus, str]:
-    """What a trial says, and why, from the worst errors of both sides."""
+    """The `FloatStatus` of a trial and its reason, from the worst errors of both sides."""
     if any(output.broken.any() for output in outputs):
         return (
             FloatStatus.FAILED,

@@ -44,7 +44,7 @@ class Runnable(Protocol):
 
 
 Comparable: TypeAlias = Runnable | Program
-"""What `compare_functions` compares: functions, or programs, whose noise is computed."""
+"""Functions, whose noise is estimated, or programs, whose noise is computed."""
 
 
 def compare_functions(

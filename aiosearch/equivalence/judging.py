@@ -38,6 +38,7 @@ def verify(
     them. Without `floats` only real numbers are compared, at shapes of any size.
     """
     require_comparable(a, b)
+    # The types match from here on: each layer may pair inputs and outputs by position.
     judge = _Judge(a, b, seed, draws, strict, floats)
     return judge.verdict()
 
@@ -94,7 +95,7 @@ class _Judge:
         return verdict
 
     def _in_reals(self, general: Generalised) -> Verdict:
-        """What fields and proof say of the programs at general shapes."""
+        """The verdict of fields and proof on the programs at general shapes."""
         ours, theirs = general.reduced()
         fields = compare_fields(ours, theirs, seed=self.seed, draws=self.draws)
         verdict = Verdict(Status.CANNOT_JUDGE, "", "", general.shape_text(), fields)

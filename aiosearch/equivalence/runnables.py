@@ -29,7 +29,7 @@ class RunnableSide(Protocol):
 
     @property
     def asks_for(self) -> Sequence[str]:
-        """Those of `SPECIAL` that it tests for, and so expects among its inputs."""
+        """The names in `SPECIAL` that it tests for, and so expects among its inputs."""
         ...
 
     def unit(self, dtype: DType) -> float:

@@ -24,7 +24,7 @@ class Status(StrEnum):
     Or floats alone speak for it, where `Verdict.scope` says so.
     """
     REFUTED = "refuted"
-    """They differ, on inputs that can be drawn again."""
+    """The programs differ, on inputs that can be drawn again; see `Counterexample`."""
     CANNOT_JUDGE = "cannot judge"
     """Something stands in the way, which `Verdict.reason` names."""
 
@@ -83,4 +83,5 @@ class Verdict:
             evidence = getattr(self, name)
             if evidence is not None:
                 parts[name] = evidence.to_dict()
+        # Empty strings carry nothing; a reader of the JSON tests for presence.
         return {name: part for name, part in parts.items() if part not in ("", None)}

@@ -200,7 +200,7 @@ class PatternProgram(Struct, frozen=True, kw_only=True):
 
 
 def read_program(path: str | Path) -> PatternProgram:
-    """Reads a program from the JSON that `write_program` writes."""
+    """Reads a program from the JSON that `encode_program` gives."""
     return decode_program(Path(path).read_bytes(), str(path))
 
 

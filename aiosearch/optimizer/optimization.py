@@ -1,6 +1,7 @@
 """`optimize`: takes a JAX function and gives one that is verified and measured to be faster.
 
-A call of `optimize` goes through four stages, of which only the first runs in the caller's thread:
+A call of `optimize` goes through four stages. Tracing needs the settings of the caller's thread and
+runs there; searching and racing leave the event loop to others:
 
     trace      the function becomes a `CutFunction`: programs to search, and what stays with JAX
     search     `AnswerFinder` looks each program up, or rewrites, races and verifies it

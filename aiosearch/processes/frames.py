@@ -1,4 +1,4 @@
-"""Length-prefixed frames over a socket pair, for the host and for the child.
+r"""Length-prefixed frames over a socket pair, for the host and for the child.
 
 A frame is four bytes of length, little-endian, and the payload: `frame(b"hi")` is
 `b"\x02\0\0\0hi"`. `Frames` puts a stream's pieces together again, however they were cut.

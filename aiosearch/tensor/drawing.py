@@ -17,11 +17,16 @@ from .terms import INPUT, LITERAL, Program, Term
 from .types import Place
 
 _PAD = 16.0
+"""Inner margin of a box, in SVG units."""
 _HEAD = 34.0
+"""Height of a kernel's title."""
 _DOT = 8.0
+"""Size of a thread's port."""
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _RIM = 12.0
+"""Margin around the parts of a kernel."""
 _GUTTER = 20.0
+"""Room on the left for the names of parts."""
 _AFTER_ZONE = (Place.AFTER, Place.AFTER_REGISTER)
 
 
@@ -39,6 +44,7 @@ def draw(program: Program) -> str:
             graph.add(_operator(step, tag=True), _values(step), [step])
     for index, output in enumerate(program.outputs):
         name = "output" if len(program.outputs) == 1 else f"output {index}"
+        # A literal output has no line to come from; its value is written into the chip.
         values = [output] if output.operator is not LITERAL else []
         detail = "" if values else _constant(output)
         graph.add(chip(name, detail, svg_boxes.OUTPUT, len(values)), values, zone=1)
@@ -108,6 +114,7 @@ def _kernel(kernel: Kernel, stored: Sequence[Term]) -> SvgBox:
     layout, inside = graph.drawn(gaps=(2 * _RIM,))
     grid = _TIMES.join(map(str, kernel.grid))
     title = f"custom kernel · grid {grid} · loop {kernel.range}"
+    # The title may be wider than the block graph.
     width = max(layout.width + 4 * _PAD + _GUTTER, wide(title, 13) + 2 * _PAD)
     left = (width - layout.width + _GUTTER) / 2
     top = _HEAD + _RIM
@@ -121,6 +128,7 @@ def _kernel(kernel: Kernel, stored: Sequence[Term]) -> SvgBox:
     places = [(left + x, top + y) for x, y in layout.places]
     loads = _ends(graph, places, False)
     stores = _ends(graph, places, True)
+    # Lines from outside enter at the top border, straight above the load that they reach.
     parts += [upright(x, 0, y, True) for x, y in loads]
     parts += [upright(x, y, height, False) for x, y in stores]
     parts.append(svg_boxes.label(title, 10, 7, svg_boxes.KERNEL, 13))
@@ -156,6 +164,8 @@ def _block(kernel: Kernel, stored: Sequence[Term]) -> BoxGraph:
     """The figures of a block graph: loads, threads, accumulators and stores."""
     graph = BoxGraph()
     steps = block_steps(kernel)
+    # Registers that a later thread reads are outputs of the thread that computes them, like tiles
+    # that it writes.
     needed = {term for step in steps if isinstance(step, Thread) for term in _reads(step)}
     for step in steps:
         if isinstance(step, Thread):
@@ -192,7 +202,7 @@ def _accumulator(term: Term) -> SvgBox:
 
 
 def _reads(thread: Thread) -> list[Term]:
-    """What a thread takes: tiles that it reads, registers of threads before."""
+    """The operands of a thread: tiles that it reads, registers of threads before."""
     operands: dict[Term, None] = {}
     for term in thread.terms:
         for argument in term.arguments:
@@ -223,6 +233,7 @@ def _thread(thread: Thread, operands: Sequence[Term], written: Sequence[Term]) -
                 [term],
                 1,
             )
+    # Ports of results are figures of the last zone, so that the layout routes lines to them.
     dots = [
         graph.add(_dot(1, 0, str(term.type)), [_tile(_written(term))], zone=2) for term in written
     ]

@@ -56,7 +56,7 @@ def to_json(program: Program) -> bytes:
 
 
 def to_dict(program: Program) -> Document:
-    """What `to_json` writes, as plain dictionaries and lists."""
+    """The content of `to_json`, as plain dictionaries and lists."""
     return msgspec.to_builtins(_document(program))  # type: ignore[no-any-return]  # of a Struct: a dict
 
 
@@ -81,6 +81,8 @@ def _document(program: Program) -> JsonProgram:
     nodes: list[JsonNode] = []
 
     def add(what: object, node: JsonNode) -> None:
+        # Numbers grow with the list, so that a node can only name what is before it: no cycle can
+        # be written.
         numbers[what] = len(program.inputs) + len(nodes)
         nodes.append(node)
 
@@ -106,6 +108,7 @@ def _kernel_node(kernel: Kernel, outside: dict[object, int]) -> JsonNode:
     numbers: dict[object, int] = {}
     block: list[JsonBlockNode] = []
     for term in kernel.body:
+        # Loads name tensors of the program, all other operators terms of the block.
         scope = outside if term.operator is LOAD else numbers
         args = [scope[argument] for argument in term.arguments]
         numbers[term] = len(block)
@@ -131,6 +134,7 @@ def _value(value: ParameterValue) -> JsonValue:
     if isinstance(value, (Size, Fraction)):
         return number_text(value)
     if isinstance(value, float):
+        # JSON has no infinity.
         return value if math.isfinite(value) else number_text(value)
     if isinstance(value, int) and abs(value) > EXACT:
         return number_text(value)
@@ -156,6 +160,7 @@ def _read(decode: Callable[[JsonValue], JsonValue]) -> Program:
                 f"version {header.version} of {FORMAT}: this aiosearch reads up to {VERSION}"
             )
         document = decode(JsonProgram)
+    # RecursionError: nesting beyond the decoder's limit is a bad document, too.
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise FormatError(f"no {FORMAT}: {error}") from error
     return _JsonReader(document).program()
@@ -204,6 +209,7 @@ class _JsonReader:
         if len(node.args) != 1 or node.params.keys() != {"index"}:
             raise FormatError("a result has a kernel and an index")
         kernel, index = _entry(self._entries, node.args[0]), node.params["index"]
+        # True is an int in Python, and no index.
         if isinstance(kernel, Term) or not isinstance(index, int) or isinstance(index, bool):
             raise FormatError("a result has a kernel and an index")
         return _entry(kernel, index)

@@ -85,6 +85,8 @@ class Floats:
         return np.asarray(np.sum(x, axis=tuple(axes), keepdims=True))
 
     def largest(self, x: Array, axes: Sequence[int]) -> Array:
+        # `initial` is the neutral element: the maximum of nothing is -inf, where np.max would
+        # raise.
         return np.asarray(np.max(x, axis=tuple(axes), keepdims=True, initial=-np.inf))
 
     def matmul(self, x: Array, y: Array) -> Array:
@@ -129,6 +131,7 @@ class Floats:
         if dtype == DType.BOOL:
             return np.asarray(x != 0)
         if dtype == DType.I32:
+            # Integers stay in the working type; equal values compare equal there up to 2^53.
             return np.trunc(x).astype(self.working)
         return x.astype(self.working)
 

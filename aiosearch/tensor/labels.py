@@ -97,7 +97,7 @@ class LabelledAxis:
 Labelled: TypeAlias = tuple[LabelledAxis, ...]
 """The axes of a tensor."""
 Digit: TypeAlias = Label | ConcatenatedLabel
-"""What labels a digit."""
+"""The label of a digit, or of the concatenation that it is."""
 Digits: TypeAlias = tuple[tuple[Digit, Dim], ...]
 """The digits of an axis, outermost first."""
 Pair: TypeAlias = tuple[Digit, Digit]

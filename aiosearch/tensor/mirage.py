@@ -121,7 +121,7 @@ _ACCUMULATORS = {
 }
 """The accumulator for each operator of Mirage's."""
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError)
-"""What msgspec raises for a file that is no graph."""
+"""Exceptions of msgspec for a file that is no graph."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +151,7 @@ def load_mugraphs(data: bytes) -> list[MirageGraph | FormatError]:
     except _UNREADABLE as error:
         raise FormatError(f"not a file of Mirage's graphs: {error}") from None
     graphs = document.generated_graphs if isinstance(document, Checkpoint) else document
+    # A list of objects is a list of operators, that is one graph; a list of lists is many.
     if graphs and all(bytes(graph).startswith(b"{") for graph in graphs):
         return [_load(0, data)]  # one graph, not in a list of its own
     return [_load(number, graph) for number, graph in enumerate(graphs)]
@@ -182,12 +183,15 @@ def _checked(number: int, nodes: Sequence[MirageOperator]) -> MirageGraph:
         if node.op_type == "kn_input_op"
         for recorded_tensor in node.output_tensors
     ]
+    # Names are by position, since the file has none.
     with _at("inputs"):
         inputs = tuple(
             tensor(f"in{i}", recorded_tensor.dtype, recorded_tensor.shape)
             for i, recorded_tensor in enumerate(recorded)
         )
     graph = MirageGraph(number, inputs, nodes)
+    # Reading once checks shapes, links and operators; errors belong to the file, not to a later
+    # user.
     graph.program()
     return graph
 
@@ -213,6 +217,7 @@ class _Values:
     def put(self, recorded: MirageTensor, term: Term) -> None:
         if recorded.guid in self._terms:
             raise FormatError(f"tensor {recorded.guid} is computed twice")
+        # Each tensor is recorded at its producer and at each use; all records have to agree.
         _compare(recorded, term)
         self._terms[recorded.guid] = self._unused[recorded.guid] = term
 
@@ -272,6 +277,8 @@ def _kernel_operation(node: MirageOperator, operands: Sequence[Term]) -> Term:
     name = _name(node, "kn")
     if match := re.fullmatch("reduction_([0-2])", name):
         axis, shape = int(match[1]), _only(node.output_tensors).shape
+        # A partial reduction: the file says only the axis, the recorded shape how many elements
+        # remain.
         if axis < len(shape) and shape[axis] != 1:
             return apply("fold", *operands, axis=axis, size=shape[axis])
     return _operation(node, name, operands)
@@ -283,6 +290,7 @@ def _read_kernel(node: MirageOperator, values: _Values) -> None:
     values.all(node.input_tensors)
     stored = _BlockReader(node.bgraph, values).stored()
     declared = {recorded.guid: recorded for recorded in node.output_tensors}
+    # Compared as sets: the order of stores in the block need not be that of the outputs.
     if {recorded.guid for recorded, _ in stored} != declared.keys():
         raise FormatError("other tensors are stored than the kernel is recorded to give")
     for recorded, term in stored:
@@ -371,7 +379,7 @@ def _concat_then_matmul(operands: Sequence[Term]) -> Term:
 
 
 def _name(node: MirageOperator, level: str) -> str:
-    """What is between `kn_` or `tb_` and `_op`."""
+    """The part of `op_type` between `kn_` or `tb_` and `_op`."""
     match = re.fullmatch(f"{level}_(.*)_op", node.op_type)
     if match is None:
         raise UnknownOperator(node.op_type)
@@ -466,6 +474,7 @@ def _unify(shape: Shape, pattern: Pattern, sizes: dict[str, Dim]) -> dict[str, D
     """`sizes` extended so that `pattern` matches `shape`; None where it does not."""
     if len(shape) != len(pattern):
         return None
+    # A copy: a failed match must not leave sizes behind for the next try.
     bound = dict(sizes)
     for size, part in zip(shape, pattern, strict=True):
         expected = bound.setdefault(part, size) if isinstance(part, str) else part

@@ -201,7 +201,7 @@ class Block:
         return intern(LOAD, (source,), parameters, type_)
 
     def accumulate(self, tile: Term, kind: str = "none", columns: Dim = 64) -> Term:
-        """What a tile comes to over the whole loop."""
+        """The reduction of a tile over the whole loop, by one of `ACCUMULATORS`."""
         if tile.place is not Place.LOOP:
             raise ShapeError(f"accumulate takes a tile of the loop, not a value in {tile.place}")
         accumulator = ACCUMULATORS.get(kind)

@@ -95,6 +95,7 @@ def _rms_columns(x: Term) -> Term:
 
 
 def _softmax(x: Term) -> Term:
+    # Subtracting the maximum leaves the quotient as it is and keeps exp from overflowing.
     e = _exp(x - apply("max", x, axes=(len(x.shape) - 1,), keep=True))
     return e / _sum(e)
 
@@ -105,6 +106,7 @@ def _exp_attention(q: Term, k: Term, v: Term) -> Term:
 
 
 def _attention(q: Term, k: Term, v: Term) -> Term:
+    # A size of 0 is legal and computes nothing; the scale must not divide by it.
     scale = 1 / math.sqrt(max(_number(q.shape[-1]), 1))
     return _softmax((q @ k) * literal(scale)) @ v
 
@@ -114,6 +116,7 @@ def _gated(x: Term, gate: Term, up: Term) -> Term:
 
 
 def _layernorm(x: Term) -> Term:
+    # Two passes: the mean of squares less the square of the mean would cancel.
     centred = x - _mean(x)
     return centred / apply("sqrt", _mean(apply("square", centred)) + literal(1e-5))
 
@@ -141,6 +144,7 @@ def _conv_bias_relu(image: Term, filters: Term, bias: Term) -> Term:
         image,
         filters,
         strides=(1, 1),
+        # Even windows are padded by one more behind than before, as XLA's SAME padding does.
         low=tuple((size - 1) // 2 for size in window),
         high=tuple(size // 2 for size in window),
         dilation=(1, 1),

@@ -78,6 +78,8 @@ def _run_block(
             elif term.place is Place.ANYWHERE:
                 tiles[term] = _apply(term, [tiles[argument] for argument in term.arguments])
             elif term.operator is ACCUMULATE:
+                # All iterations are stored and reduced afterwards: slow, and unlike what the
+                # evaluators do that this one is to check.
                 history.setdefault(term, []).append(tiles[term.arguments[0]])
     # Literals are evaluated in both halves: they belong to no place.
     after: dict[Term, Array] = {}
@@ -112,6 +114,7 @@ def _tile(load: Term, block: Sequence[int], iteration: int, source: Array) -> Ar
     counts = load.parameter("grid")
     for index, count, axis in zip(block, counts, load.parameter("map"), strict=True):
         if axis is not None:
+            # The block's part of the axis; the loop then cuts within that part.
             width[axis] //= int(count)
             start[axis] = index * width[axis]
     axis = load.parameter("loop")
@@ -142,6 +145,7 @@ def _accumulated(term: Term, tiles: list[Array]) -> Array:
     total = _total(tiles)
     columns = int(term.parameter("columns"))
     chunks = np.zeros((*total.shape[:-1], columns))
+    # redtox adds chunks of `columns` elements: out[j] is the sum of all x[i·columns + j].
     for first in range(0, total.shape[-1], columns):
         chunks += total[..., first : first + columns]
     return chunks

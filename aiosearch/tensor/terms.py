@@ -118,7 +118,7 @@ class Term:
 
 
 Operand: TypeAlias = "Term | int | float"
-"""What the operators of `Term` take: numbers become literals."""
+"""Operands of `Term`'s Python operators: numbers become literals."""
 
 
 def _term(operand: Operand) -> Term:
@@ -248,6 +248,8 @@ def number(value: ParameterValue) -> Number:
     if isinstance(value, float) and math.isinf(value):
         return float(value)
     fraction = Fraction(value)
+    # Literals become floats at the latest when they run: larger ones would be infinite, longer
+    # denominators zero.
     if abs(fraction) > Fraction(sys.float_info.max) or fraction.denominator >= 2**1100:
         raise ShapeError("a number beyond all floats")
     # A fraction that a float holds is that float; one that none holds stays exact.
@@ -285,6 +287,7 @@ def _dtype(
         result = operand
     if result is DType.BOOL and not operator.truths:
         raise ShapeError(f"{operator.name} of truth values: cast them to a number first")
+    # The sum of two 8-bit integers rarely fits 8 bits; moving and choosing them is exact.
     if result in NARROW and (operator.pointwise or not operator.truths):
         raise ShapeError(f"{operator.name} of {result}: cast them to more bits first")
     if result is DType.I32 and operator.fractions:

@@ -1,7 +1,4 @@
-"""`aiosearch bench strategies`: its arms, and what each way of distributing a search is worth.
-
-What `aiosearch bench strategies` is to compare, read from its flags.
-"""
+"""`aiosearch bench strategies`: its arms, and what each way of distributing a search is worth."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Verdicts about two programs, and `aiosearch verify --mugraph` for graphs that Mirage saved.
-
-`aiosearch verify --mugraph`: the graphs that Mirage saved, each against its program.
-"""
+"""Verdicts about two programs, and `aiosearch verify --mugraph` for graphs that Mirage saved."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ goes to which vector register. That is the business of a schedule (`codegen.cpu.
 tiling (`codegen.pallas`).
 
 `positions` declares what stands in brackets, `expressions` what stands behind an equals sign, and
-`kernels` the rest. `codegen.interpreting` says with NumPy what all of it means.
+`kernels` the rest. `codegen.ir.interpreter` says with NumPy what all of it means.
 """
 
 from .expressions import (

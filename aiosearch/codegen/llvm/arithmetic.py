@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ...tensor.types import HALVES, NARROW, DType
 from ..ir import KernelStage, Operation, Round, walk
 from ..native.machine import CpuMachine
-from .builder import FunctionBuilder, LlvmValue, suffix, typed
+from .builder import FunctionBuilder, LlvmValue, constant, suffix, typed
 from .scalars import Conversion, symbol
 from .scalars.catalogue import FunctionRequest, Name
 from .vectors import Vectors
@@ -63,7 +63,7 @@ COMPARE = {
 _RECIPROCAL_EXPONENT_MARGIN = 24
 """Binary exponents between a divisor and the largest or smallest normal f32 below which it is
 scaled before its reciprocal is computed."""
-_EXTREMES = {Operation.MAXIMUM: "llvm.smax", Operation.MINIMUM: "llvm.smin"}
+_EXTREMES = {Operation.MAXIMUM: "smax", Operation.MINIMUM: "smin"}
 """Intrinsics of maximum and minimum of integers."""
 
 
@@ -111,7 +111,7 @@ class Arithmetic:
         # Two roundings instead of one; error bounds count both.
         if not self._machine.fma:
             return self.apply(Operation.ADD, [total, self.apply(Operation.MULTIPLY, [left, right])])
-        return self._intrinsic("llvm.fma", [left, right, total])
+        return self.vectors.intrinsic("fma", left, right, total)
 
     def quotients(
         self, dividend: LlvmValue, divisor: LlvmValue, *, exact: bool, root: bool
@@ -125,15 +125,15 @@ class Arithmetic:
         than x.
         """
         above, inverse, below = self.inverted(dividend, divisor, root=root)
-        lanes, product = dividend.lanes, self.vectors.binary("fmul", above, inverse)
+        product = self.vectors.binary("fmul", above, inverse)
         if not exact:
             return product
-        minus = self._writer.pure(f"fneg {product}", "float", lanes)
-        left = self._intrinsic("llvm.fma", [minus, below, above])
-        corrected = self._intrinsic("llvm.fma", [left, inverse, product])
-        over, all_ = (self._intrinsic("llvm.fabs", [value]) for value in (left, above))
+        minus = self.vectors.negate(product)
+        left = self.vectors.intrinsic("fma", minus, below, above)
+        corrected = self.vectors.intrinsic("fma", left, inverse, product)
+        over, all_ = (self.vectors.intrinsic("fabs", value) for value in (left, above))
         # False for NaN too, so an infinite quotient stays.
-        less = self._writer.pure(f"fcmp olt {over}, {all_.text}", "i1", lanes)
+        less = self.vectors.compare("fcmp olt", over, all_)
         return self.vectors.select(less, corrected, product)
 
     def inverted(
@@ -144,7 +144,7 @@ class Arithmetic:
 
         A square root is never near the ends of the range, so with `root` nothing is scaled.
         """
-        lanes, unit = dividend.lanes, self.vectors.constant(1.0, "float")
+        lanes, unit = dividend.lanes, constant(1.0, "float")
         if not root:
             factor, divisor = self._scaled_divisor(divisor)
             dividend = self.vectors.binary("fmul", dividend, self.vectors.broadcast(factor, lanes))
@@ -159,25 +159,25 @@ class Arithmetic:
         usual = math.isfinite(number) and abs(math.frexp(number)[0]) not in (0.0, 0.5)
         if not (self._machine.fma and usual and dividend.scalar == "float" and dividend.lanes > 1):
             return None
-        divisor = self.vectors.constant(number, "float")
+        divisor = constant(number, "float")
         return self.quotients(dividend, divisor, exact=True, root=False)
 
     def _scaled_divisor(self, divisor: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
         """A power of two, and the `divisor` times it, whose reciprocal is a normal number."""
-        size = self._intrinsic("llvm.fabs", [divisor])
+        size = self.vectors.intrinsic("fabs", divisor)
         usual, small, large = (
-            self.vectors.constant(number, "float")
+            constant(number, "float")
             for number in (1.0, 2.0**_RECIPROCAL_EXPONENT_MARGIN, 2.0**-_RECIPROCAL_EXPONENT_MARGIN)
         )
         least, most = (
-            self.vectors.constant(number, "float")
+            constant(number, "float")
             for number in (
                 2.0 ** (_RECIPROCAL_EXPONENT_MARGIN - 126),
                 2.0 ** (126 - _RECIPROCAL_EXPONENT_MARGIN),
             )
         )
-        high = self._writer.pure(f"fcmp ogt {size}, {most.text}", "i1")
-        low = self._writer.pure(f"fcmp olt {size}, {least.text}", "i1")
+        high = self.vectors.compare("fcmp ogt", size, most)
+        low = self.vectors.compare("fcmp olt", size, least)
         factor = self.vectors.select(high, large, self.vectors.select(low, small, usual))
         return factor, self.vectors.binary("fmul", divisor, factor)
 
@@ -187,21 +187,20 @@ class Arithmetic:
             return value
         if scalar == "i1":
             return self._comparison(Operation.NOT_EQUAL, [value, self._zero_of(value)])
-        if scalar == "i32" and value.scalar in ("float", "double"):
+        if scalar == "i32" and value.is_float:
             kinds = suffix(scalar, value.lanes), suffix(value.scalar, value.lanes)
             name = f"llvm.fptosi.sat.{'.'.join(kinds)}"
             return self._writer.call(name, scalar, value.lanes, [str(value)])
-        return self.cast(_CONVERSIONS[value.scalar, scalar], value, scalar)
+        return self.vectors.cast(_CONVERSIONS[value.scalar, scalar], value, scalar)
 
     def widened(self, stored: LlvmValue, dtype: DType) -> LlvmValue:
         """A `stored` value in its working type."""
         if dtype in HALVES:
             return self.function(Conversion.WIDEN, [stored], dtype, "float")
         if dtype is DType.BOOL:
-            zero = self.vectors.constant(0, "i8", stored.lanes)
-            return self._writer.pure(f"icmp ne {stored}, {zero.text}", "i1", stored.lanes)
+            return self.vectors.compare("icmp ne", stored, constant(0, "i8", stored.lanes))
         if dtype in NARROW:
-            return self.cast("sext" if dtype is DType.I8 else "zext", stored, "i32")
+            return self.vectors.cast("sext" if dtype is DType.I8 else "zext", stored, "i32")
         return stored
 
     def half(self, pairs: LlvmValue, *, second: bool) -> LlvmValue:
@@ -210,13 +209,13 @@ class Arithmetic:
         both = self._writer.pure(f"bitcast {pairs} to {typed('i32', lanes)}", "i32", lanes)
         # A bf16 is the upper half of an f32: the second of a pair only has to lose its lower half.
         how, number = ("and", -(1 << 16)) if second else ("shl", 16)
-        widened = self.vectors.binary(how, both, self.vectors.constant(number, "i32", lanes))
-        return self.cast("bitcast", widened, "float")
+        widened = self.vectors.binary(how, both, constant(number, "i32", lanes))
+        return self.vectors.cast("bitcast", widened, "float")
 
     def narrowed(self, value: LlvmValue, dtype: DType) -> LlvmValue:
         """A `value` in its stored type."""
         if dtype is DType.BOOL:
-            return self.cast("zext", self.convert(value, "i1"), "i8")
+            return self.vectors.cast("zext", self.convert(value, "i1"), "i8")
         worked = self.convert(value, WORKING[dtype])
         # The instruction exists for 8 and 16 lanes.
         if dtype is DType.BF16 and self._machine.bf16_dot and worked.lanes in (8, 16):
@@ -224,7 +223,7 @@ class Arithmetic:
         if dtype in HALVES:
             return self.function(Conversion.NARROW, [worked], dtype, "i16")
         if dtype in NARROW:
-            return self.cast("trunc", worked, "i8")
+            return self.vectors.cast("trunc", worked, "i8")
         return worked
 
     def rounded(self, value: LlvmValue, dtype: DType) -> LlvmValue:
@@ -263,11 +262,11 @@ class Arithmetic:
     def _comparison(self, operation: Operation, same: Sequence[LlvmValue]) -> LlvmValue:
         """The result of a comparison of unified operands."""
         first, second = same
-        how = COMPARE[operation][0 if first.scalar in ("float", "double") else 1]
+        how = COMPARE[operation][0 if first.is_float else 1]
         if first.scalar == "i1":
             # False is less than true, but as a signed bit, true is -1.
             how = how.replace("slt", "ult").replace("sle", "ule")
-        return self._writer.pure(f"{how} {first}, {second.text}", "i1", first.lanes)
+        return self.vectors.compare(how, first, second)
 
     def _integer_result(self, operation: Operation, same: Sequence[LlvmValue]) -> LlvmValue | None:
         """The result of an operation on integers; `None` for functions of floats."""
@@ -276,11 +275,11 @@ class Arithmetic:
             case _ if operation in _INTEGER_INSTRUCTIONS:
                 return self.vectors.binary(_INTEGER_INSTRUCTIONS[operation], *same)
             case _ if operation in _EXTREMES:
-                return self._intrinsic(_EXTREMES[operation], same)
+                return self.vectors.intrinsic(_EXTREMES[operation], *same)
             case Operation.NEGATIVE:
                 return self.vectors.binary("sub", self._zero_of(first), first)
             case Operation.ABSOLUTE:
-                return self._intrinsic("llvm.abs", same, "i1 false")
+                return self.vectors.intrinsic("abs", *same, flags=["i1 false"])
         return None
 
     def _float_result(self, operation: Operation, same: Sequence[LlvmValue]) -> LlvmValue:
@@ -290,11 +289,11 @@ class Arithmetic:
             case _ if operation in _FLOAT_INSTRUCTIONS:
                 return self.vectors.binary(_FLOAT_INSTRUCTIONS[operation], *same)
             case Operation.NEGATIVE:
-                return self._writer.pure(f"fneg {first}", first.scalar, first.lanes)
+                return self.vectors.negate(first)
             case Operation.ABSOLUTE:
-                return self._intrinsic("llvm.fabs", same)
+                return self.vectors.intrinsic("fabs", *same)
             case Operation.SQRT:
-                return self._intrinsic("llvm.sqrt", same)
+                return self.vectors.intrinsic("sqrt", *same)
         dtype = DType.F64 if first.scalar == "double" else DType.F32
         return self.function(operation, same, dtype)
 
@@ -306,19 +305,8 @@ class Arithmetic:
         """Rounds to bf16 by the AVX-512 instruction, which flushes denormals to zero."""
         name = f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * value.lanes}"
         short = self._writer.call(name, "bfloat", value.lanes, [str(value)])
-        return self.cast("bitcast", short, "i16")
-
-    def cast(self, how: str, value: LlvmValue, scalar: str) -> LlvmValue:
-        """The `value` under another type, by a cast instruction."""
-        text = f"{how} {value} to {typed(scalar, value.lanes)}"
-        return self._writer.pure(text, scalar, value.lanes)
-
-    def _intrinsic(self, name: str, same: Sequence[LlvmValue], *flags: str) -> LlvmValue:
-        """A call of an LLVM intrinsic whose result has the type of its operands."""
-        scalar, lanes = same[0].scalar, same[0].lanes
-        arguments = [*map(str, same), *flags]
-        return self._writer.call(f"{name}.{suffix(scalar, lanes)}", scalar, lanes, arguments)
+        return self.vectors.cast("bitcast", short, "i16")
 
     def _zero_of(self, value: LlvmValue) -> LlvmValue:
         """Zero of the same type and one lane."""
-        return self.vectors.constant(0, value.scalar, value.lanes)
+        return constant(0, value.scalar, value.lanes)

@@ -20,6 +20,8 @@ Cost: linear in the text; a look-up per open scope for each pure instruction.
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +41,11 @@ class LlvmValue:
         """The LLVM type, such as `<16 x float>`."""
         return typed(self.scalar, self.lanes)
 
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floats that are computed in."""
+        return self.scalar in ("float", "double")
+
     def __str__(self) -> str:
         return f"{self.type} {self.text}"
 
@@ -54,13 +61,40 @@ def typed(scalar: str, lanes: int) -> str:
 
 def suffix(scalar: str, lanes: int) -> str:
     """The type as it stands in names of intrinsics, such as `v16f32`."""
-    short = {"float": "f32", "double": "f64"}.get(scalar, scalar)
+    short = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}.get(scalar, scalar)
     return short if lanes == 1 else f"v{lanes}{short}"
 
 
 def splat(scalar: str, text: str, lanes: int) -> str:
     """A constant with the same text in every lane."""
-    return f"<{', '.join([f'{scalar} {text}'] * lanes)}>"
+    return text if lanes == 1 else f"splat ({scalar} {text})"
+
+
+def literal(value: float, scalar: str) -> str:
+    """A number as LLVM reads it; floats as their bits, rounded to their type first."""
+    if scalar == "i1":
+        return "true" if value else "false"
+    if scalar == "half":
+        return f"0xH{struct.pack('>e', _rounded(value, '<e')).hex().upper()}"
+    if scalar not in ("float", "double"):
+        return str(int(value))
+    # LLVM reads a float literal as the bits of a double, exactly representable or refused, so f32
+    # is rounded first.
+    near = _rounded(value, "<f") if scalar == "float" else float(value)
+    return f"0x{struct.pack('>d', near).hex().upper()}"
+
+
+def _rounded(value: float, form: str) -> float:
+    """The nearest number of a `struct` format of floats; infinity beyond the largest."""
+    try:
+        return float(struct.unpack(form, struct.pack(form, value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def constant(value: float, scalar: str, lanes: int = 1) -> LlvmValue:
+    """A number in all lanes."""
+    return LlvmValue(splat(scalar, literal(value, scalar), lanes), scalar, lanes)
 
 
 def i64(value: LlvmInteger) -> LlvmValue:
@@ -74,8 +108,8 @@ _MOST_VISIBLE_NESTING = 2
 `_opaque_counter`."""
 
 
-class FunctionBuilder:
-    """Builds the body of a function, instruction by instruction."""
+class FunctionText:
+    """The lines of one function: fresh names and labels, basic blocks, and what it declares."""
 
     def __init__(self, begin: str = "entry") -> None:
         self.lines: list[str] = [f"{begin}:"]
@@ -83,12 +117,10 @@ class FunctionBuilder:
         """Declarations of intrinsics that the text needs."""
         self.first: list[str] = []
         """Instructions before all others."""
+        self.label = begin
+        """The block that lines go to."""
         self._stack_sizes: dict[str, int] = {}
-        self._label = begin
         self._count = 0
-        self._depth = 0
-        """How many loops deep what was written of the open loop is."""
-        self._scopes: list[dict[tuple[str, str, int], LlvmValue]] = [{}]
 
     @property
     def text(self) -> list[str]:
@@ -108,16 +140,46 @@ class FunctionBuilder:
         """Appends an instruction without a result."""
         self.lines.append(f"  {line}")
 
+    def new_name(self) -> str:
+        """A fresh name of a value."""
+        self._count += 1
+        return f"%v{self._count}"
+
+    def new_label(self, kind: str) -> str:
+        """A fresh label."""
+        self._count += 1
+        return f"{kind}{self._count}"
+
+    def begin(self, label: str) -> None:
+        """Starts a basic block."""
+        self.label = label
+        self.lines.append(f"{label}:")
+
+
+class FunctionBuilder(FunctionText):
+    """Builds the body of a function, instruction by instruction.
+
+    Without value `numbering`, `pure` prints an instruction as often as it is asked for.
+    """
+
+    def __init__(self, begin: str = "entry", *, numbering: bool = True) -> None:
+        super().__init__(begin)
+        self._numbering = numbering
+        self._depth = 0
+        """How many loops deep what was written of the open loop is."""
+        self._scopes: list[dict[tuple[str, str, int], LlvmValue]] = [{}]
+
     def new(self, text: str, scalar: str, lanes: int = 1) -> LlvmValue:
         """Appends an instruction whose result depends on where it runs, such as a load."""
-        self._count += 1
-        value = LlvmValue(f"%v{self._count}", scalar, lanes)
+        value = LlvmValue(self.new_name(), scalar, lanes)
         self.emit(f"{value.text} = {text}")
         return value
 
     def pure(self, text: str, scalar: str, lanes: int = 1) -> LlvmValue:
         """The result of an instruction that gives the same wherever it runs, appended unless it is
         visible already."""
+        if not self._numbering:
+            return self.new(text, scalar, lanes)
         key = (text, scalar, lanes)
         # Innermost first: most repetitions are in the same block.
         for scope in reversed(self._scopes):
@@ -218,13 +280,13 @@ class FunctionBuilder:
             return list(then(list(values))) if condition else list(values)
         # The phi nodes behind the branch name the blocks that control comes from, which `then` may
         # change by branches of its own.
-        inside, behind, before = self._new_label("then"), self._new_label("after"), self._label
+        inside, behind, before = self.new_label("then"), self.new_label("after"), self.label
         self.emit(f"br i1 {condition.text}, label %{inside}, label %{behind}")
         with self._scope(inside):
             changed = then(list(values))
-            last = self._label
+            last = self.label
             self.emit(f"br label %{behind}")
-        self._begin(behind)
+        self.begin(behind)
         return [
             self.new(
                 f"phi {value.type} [ {new.text}, %{last} ], [ {value.text}, %{before} ]",
@@ -284,14 +346,14 @@ class FunctionBuilder:
         body: Callable[[LlvmInteger, list[LlvmValue]], Sequence[LlvmValue]],
     ) -> list[LlvmValue]:
         """Prints a loop that has at least one iteration."""
-        before, head, behind = self._label, self._new_label("loop"), self._new_label("done")
+        before, head, behind = self.label, self.new_label("loop"), self.new_label("done")
         self.emit(f"br label %{head}")
         with self._scope(head):
             # The phi nodes stand at the head of the loop but name values of its end, so they are
             # inserted there afterwards.
             phis = len(self.lines)
-            turn = self._new_value("i64", 1)
-            carried = [self._new_value(*_kind(value)) for value in values]
+            turn = LlvmValue(self.new_name(), "i64")
+            carried = [LlvmValue(self.new_name(), *_kind(value)) for value in values]
             # The depth is that of loops nested in the open one; it is known only after the body.
             beside, self._depth = self._depth, 0
             changed = body(turn, carried)
@@ -302,7 +364,7 @@ class FunctionBuilder:
             # The counter stays below `end`, so it cannot wrap; the flags let LLVM assume that.
             following = self.new(f"add nuw nsw i64 {phi.text}, {step}", "i64")
             again = self.new(f"icmp slt i64 {following.text}, {_text(end)}", "i1")
-            last = self._label
+            last = self.label
             self.emit(f"br i1 {again.text}, label %{head}, label %{behind}")
         starts = [
             f"  {phi.text} = phi i64 [ {_text(begin)}, %{before} ], [ {following.text}, %{last} ]"
@@ -311,7 +373,7 @@ class FunctionBuilder:
             head_phi = f"{phi_value.text} = phi {phi_value.type}"
             starts.append(f"  {head_phi} [ {old.text}, %{before} ], [ {new.text}, %{last} ]")
         self.lines[phis:phis] = [*starts, *seen]
-        self._begin(behind)
+        self.begin(behind)
         return list(changed)
 
     def _opaque_counter(self, turn: LlvmValue) -> tuple[LlvmValue, list[str]]:
@@ -322,31 +384,16 @@ class FunctionBuilder:
         loops around them (loop strength reduction), in every possible way. For outer loops nothing
         was seen to be gained by that, and it takes LLVM long.
         """
-        phi = self._new_value("i64", 1)
+        phi = LlvmValue(self.new_name(), "i64")
         return phi, [f"  {turn.text} = {opaque_copy(phi, 'r')}"]
-
-    def _new_value(self, scalar: str, lanes: int) -> LlvmValue:
-        """A fresh name of this type."""
-        self._count += 1
-        return LlvmValue(f"%v{self._count}", scalar, lanes)
-
-    def _new_label(self, kind: str) -> str:
-        """A fresh label."""
-        self._count += 1
-        return f"{kind}{self._count}"
 
     @contextmanager
     def _scope(self, label: str) -> Iterator[None]:
         """A block whose values are not visible behind it."""
-        self._begin(label)
+        self.begin(label)
         self._scopes.append({})
         yield
         self._scopes.pop()
-
-    def _begin(self, label: str) -> None:
-        """Starts a basic block."""
-        self._label = label
-        self.lines.append(f"{label}:")
 
 
 def opaque_copy(value: LlvmValue, register_class: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...tensor.types import DType
 from ..native.handler import CACHE_LINE_BYTES
 from ..native.machine import CpuMachine
-from .builder import FunctionBuilder, LlvmValue, opaque_copy, splat, suffix, typed
+from .builder import FunctionBuilder, LlvmValue, constant, opaque_copy, suffix, typed
 from .linear import Linear
 
 STORED = {
@@ -111,7 +111,7 @@ class Memory:
         LLVM 22 would let a multiply-add under the same mask do the load, and then split both again,
         without the mask: an access to memory that may not exist.
         """
-        if not self._llvm_fuses_masks or loaded.scalar not in ("float", "double"):
+        if not self._llvm_fuses_masks or not loaded.is_float:
             return loaded
         return self._writer.pure(opaque_copy(loaded, "v"), loaded.scalar, loaded.lanes)
 
@@ -148,7 +148,7 @@ class Memory:
         LLVM 22 would store the single element that a mask lets through, of integers that were
         truncated just before, together with the bytes behind it, which may not exist.
         """
-        if not self._llvm_fuses_masks or value.scalar in ("float", "double"):
+        if not self._llvm_fuses_masks or value.is_float:
             return value
         # A narrower value would be extended around the assembly statement, and narrowed again
         # behind it.
@@ -199,7 +199,7 @@ class Memory:
         """One element, or zero: behind a branch, as the element may not exist."""
         loaded = self._writer.when(
             mask,
-            [LlvmValue(_zero(scalar), scalar)],
+            [constant(0, scalar)],
             lambda _: [
                 self._writer.new(f"load {scalar}, ptr {pointer.text}, align {size}", scalar)
             ],
@@ -211,13 +211,6 @@ class Memory:
         self._writer.declared.add(line)
 
 
-def _zero(scalar: str) -> str:
-    """The zero literal of a type."""
-    return "0" if scalar.startswith("i") else "0.0"
-
-
 def _all_lanes(mask: LlvmValue | None, lanes: int) -> str:
     """The `mask`, or one that is true in all lanes."""
-    if mask is not None:
-        return str(mask)
-    return f"<{lanes} x i1> {splat('i1', 'true', lanes)}"
+    return str(constant(True, "i1", lanes) if mask is None else mask)

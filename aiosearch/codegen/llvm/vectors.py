@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..ir import ReductionKind
 from .builder import FunctionBuilder, LlvmInteger, LlvmValue, i64, splat, suffix, typed
-from .operators import literal
 
 
 class Vectors:
@@ -12,11 +13,6 @@ class Vectors:
 
     def __init__(self, writer: FunctionBuilder) -> None:
         self.writer = writer
-
-    def constant(self, value: float, scalar: str, lanes: int = 1) -> LlvmValue:
-        """A constant, in all lanes."""
-        text = literal(value, scalar)
-        return LlvmValue(text if lanes == 1 else splat(scalar, text, lanes), scalar, lanes)
 
     def broadcast(self, value: LlvmValue, lanes: int) -> LlvmValue:
         """The `value` of one lane in every lane."""
@@ -46,6 +42,25 @@ class Vectors:
         """The result of an instruction on two values of one type."""
         return self.writer.pure(f"{how} {left}, {right.text}", left.scalar, left.lanes)
 
+    def compare(self, how: str, left: LlvmValue, right: LlvmValue) -> LlvmValue:
+        """Whether a comparison such as `fcmp olt` holds, lane by lane."""
+        return self.writer.pure(f"{how} {left}, {right.text}", "i1", left.lanes)
+
+    def negate(self, value: LlvmValue) -> LlvmValue:
+        """A float with the opposite sign."""
+        return self.writer.pure(f"fneg {value}", value.scalar, value.lanes)
+
+    def cast(self, how: str, value: LlvmValue, scalar: str) -> LlvmValue:
+        """The `value` in another type, by a cast instruction such as `bitcast` or `fpext`."""
+        text = f"{how} {value} to {typed(scalar, value.lanes)}"
+        return self.writer.pure(text, scalar, value.lanes)
+
+    def intrinsic(self, name: str, *same: LlvmValue, flags: Sequence[str] = ()) -> LlvmValue:
+        """A call of an LLVM intrinsic, such as `fma`, whose result has the type of its operands."""
+        scalar, lanes = same[0].scalar, same[0].lanes
+        arguments = [*map(str, same), *flags]
+        return self.writer.call(f"llvm.{name}.{suffix(scalar, lanes)}", scalar, lanes, arguments)
+
     def both(self, left: LlvmValue, right: LlvmValue) -> LlvmValue:
         """Whether both conditions hold, lane by lane."""
         lanes = max(left.lanes, right.lanes)
@@ -53,6 +68,8 @@ class Vectors:
 
     def any_lane(self, truth: LlvmValue) -> LlvmValue:
         """Whether a condition holds in some lane."""
+        if truth.lanes == 1:
+            return truth
         name = f"llvm.vector.reduce.or.{suffix('i1', truth.lanes)}"
         return self.writer.call(name, "i1", 1, [str(truth)])
 
@@ -88,10 +105,9 @@ class Vectors:
     def reduced_lanes(self, value: LlvmValue, fold: ReductionKind) -> LlvmValue:
         """All lanes combined to one by a reduction's operation, in any order."""
         kind = suffix(value.scalar, value.lanes)
-        floats = value.scalar in ("float", "double")
-        if fold is ReductionKind.SUM and floats:
+        if fold is ReductionKind.SUM and value.is_float:
             return self._sum(value, f"llvm.vector.reduce.fadd.{kind}")
-        how = "add" if fold is ReductionKind.SUM else "fmaximum" if floats else "smax"
+        how = "add" if fold is ReductionKind.SUM else "fmaximum" if value.is_float else "smax"
         return self.writer.call(f"llvm.vector.reduce.{how}.{kind}", value.scalar, 1, [str(value)])
 
     def _sum(self, value: LlvmValue, name: str) -> LlvmValue:

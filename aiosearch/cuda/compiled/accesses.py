@@ -205,7 +205,7 @@ class Accesses:
         text, lanes = self._text, self._lanes
         if not self._nothing:
             self._nothing = text.stack("i64", 8)
-            text.entry.append(f"  store i64 0, ptr {self._nothing}")
+            text.first.append(f"store i64 0, ptr {self._nothing}")
         subset = text.call(
             f"@llvm.vector.reduce.or.v{lanes}i1", "i1", (vector("i1", lanes), self._mask_of(row))
         )
@@ -236,14 +236,14 @@ class Accesses:
         if not self._inside or (stride == 0 and value.shape.stride == 0 and not rows):
             stored = self._to_memory(self._first(value, 0), type, 1)
             place = self._first(pointer, 0)
-            text.do(f"store {element} {stored}, ptr {place}, align {size}")
+            text.emit(f"store {element} {stored}, ptr {place}, align {size}")
             return
         kind = vector(element, lanes)
         for row in range(self._rows if rows else 1):
             stored = self._to_memory(self._spread(value, row), type, lanes)
             if stride == size and self._mask is None:
                 place = self._first(pointer, row)
-                text.do(f"store {kind} {stored}, ptr {place}, align {size}")
+                text.emit(f"store {kind} {stored}, ptr {place}, align {size}")
             elif stride == size:
                 text.call(
                     f"@llvm.masked.store.{short(element, lanes)}.p0",
@@ -287,7 +287,7 @@ class Accesses:
         pointers, values, compares = operands
         kind = vector(type, lanes)
         slot = text.stack(kind)
-        text.do(f"store {kind} zeroinitializer, ptr {slot}")
+        text.emit(f"store {kind} zeroinitializer, ptr {slot}")
 
         def exchange(lane: str) -> None:
             place = text.line(f"extractelement <{lanes} x ptr> {pointers}, i64 {lane}")
@@ -297,7 +297,7 @@ class Accesses:
                 expected = text.line(f"extractelement {kind} {compares}, i64 {lane}")
             before = self._exchanged(operation, place, number, expected, exclusive)
             cell = text.line(f"getelementptr {type}, ptr {slot}, i64 {lane}")
-            text.do(f"store {type} {before}, ptr {cell}")
+            text.emit(f"store {type} {before}, ptr {cell}")
 
         self._each_lane(mask, exchange)
         return text.line(f"load {kind}, ptr {slot}")
@@ -327,7 +327,7 @@ class Accesses:
             if exclusive:
                 before = text.line(f"load {kind}, ptr {place}")
                 after = self._combined(operation.name, type, before, value, compare)
-                text.do(f"store {kind} {after}, ptr {place}")
+                text.emit(f"store {kind} {after}, ptr {place}")
                 return before
             name = {"inc": "uinc_wrap", "dec": "udec_wrap"}[operation.name]
             return text.line(f"atomicrmw {name} ptr {place}, {kind} {value} monotonic")

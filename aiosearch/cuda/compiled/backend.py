@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...codegen.ir import Operation as ScalarFunction
+from ...codegen.llvm.builder import FunctionText, literal, suffix, typed
 from ...codegen.llvm.scalars import ERRORS, library, symbol
 from ...codegen.native.compiler import parse_module, target_machine
 from ...codegen.native.errors import NativeError
@@ -35,13 +36,17 @@ FUNCTIONS = {
 __all__ = [
     "DTYPES",
     "FUNCTIONS",
+    "FunctionText",
     "assembly",
     "function_error",
     "function_symbol",
     "function_texts",
     "host",
+    "literal",
     "llvm",
     "loaded",
+    "suffix",
+    "typed",
 ]
 
 _numbers = itertools.count()

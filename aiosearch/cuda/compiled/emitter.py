@@ -87,15 +87,15 @@ class _Emitter(Accesses):
         with text.loop("%begin", "%end", 1) as block:
             self._locate(block)
             self._block(self._function.body)
-        text.do("ret void")
+        text.emit("ret void")
         head = (
             f"define void @{name}(ptr noalias %arguments, ptr noalias %scratch, i64 %begin,"
             " i64 %end) {"
         )
         functions = backend.function_texts(sorted(self._arithmetic.required))
-        ours = [item for item in sorted(text.declarations) if item not in functions]
+        ours = [item for item in sorted(text.declared) if item not in functions]
         whole = [
-            *text.globals, *ours, functions, head, "entry:", *text.entry, *text.lines, "}", "",
+            *text.globals, *ours, functions, head, *text.text, "}", "",
         ]  # fmt: skip
         return Emitted("\n".join(whole), name, self._scratch, tuple(self._assertions))
 
@@ -319,7 +319,7 @@ class _Emitter(Accesses):
         kind = TYPES[operation.counter.type]
         signed = operation.counter.type.is_signed
         test = ("slt" if signed else "ult") if operation.step > 0 else ("sgt" if signed else "ugt")
-        counter = text.name()
+        counter = text.new_name()
 
         def going() -> str:
             return text.line(f"icmp {test} {kind} {counter}, {self._first(high, 0)}")
@@ -349,7 +349,7 @@ class _Emitter(Accesses):
             self._as(self._value(item), shape)
             for item, shape in zip(operation.initial, shapes, strict=True)
         ]
-        names = [[text.name() for _ in item] for item in starts]
+        names = [[text.new_name() for _ in item] for item in starts]
         before = text.label
         text.jump(head)
         text.begin(head)
@@ -408,8 +408,8 @@ class _Emitter(Accesses):
         starts = [*([bounds[0]] if bounds else []), *(self._value(item) for item in initial)]
         wide = Shape(None, self._rows > 1)
         first = [self._as(item, wide) for item in starts]
-        names = [[text.name() for _ in item] for item in first]
-        masks = [text.name() for _ in range(self._rows)]
+        names = [[text.new_name() for _ in item] for item in first]
+        masks = [text.new_name() for _ in range(self._rows)]
         ones = "true" if self._lanes == 1 else "splat (i1 true)"
         entered = [ones if outer is None else self._spread(outer, row) for row in range(self._rows)]
         before, head, inside, end = text.label, *(text.new_label(item) for item in ("h", "b", "e"))
@@ -594,7 +594,7 @@ class _Emitter(Accesses):
         element, kind = TYPES[type], vector(TYPES[type], lanes)
         slot = text.stack(f"[{3 * lanes} x {element}]")
         middle = text.line(f"getelementptr {element}, ptr {slot}, i64 {lanes}")
-        text.do(f"store {kind} {local}, ptr {middle}")
+        text.emit(f"store {kind} {local}, ptr {middle}")
         least = text.call("@llvm.umin.i32", "i32", ("i32", far), ("i32", str(lanes)))
         wide = text.line(f"zext i32 {least} to i64")
         offset = wide if shift > 0 else text.line(f"sub nsw i64 0, {wide}")
@@ -606,7 +606,7 @@ class _Emitter(Accesses):
         text, lanes = self._text, self._lanes
         element, kind, whole = TYPES[type], vector(TYPES[type], lanes), vector("i32", lanes)
         slot = text.stack(kind)
-        text.do(f"store {kind} {local}, ptr {slot}")
+        text.emit(f"store {kind} {local}, ptr {slot}")
         inside = text.line(f"and {whole} {target}, splat (i32 {lanes - 1})")
         places = text.line(f"getelementptr {element}, ptr {slot}, {whole} {inside}")
         return text.call(
@@ -642,7 +642,7 @@ class _Emitter(Accesses):
                 wrong, after = text.new_label("wrong"), text.new_label("right")
                 text.split(self._any(failed), wrong, after)
                 text.begin(wrong)
-                text.do(f"store atomic i64 {number}, ptr {self._failure} monotonic, align 8")
+                text.emit(f"store atomic i64 {number}, ptr {self._failure} monotonic, align 8")
                 text.jump(after)
                 text.begin(after)
             case "exit":
@@ -661,7 +661,7 @@ class _Emitter(Accesses):
         name = f"@format{len(text.globals)}"
         bytes_of = "".join(f"\\{byte:02X}" for byte in data)
         text.globals.append(f'{name} = private constant [{len(data)} x i8] c"{bytes_of}"')
-        text.declarations.add("declare i32 @printf(ptr, ...)")
+        text.declared.add("declare i32 @printf(ptr, ...)")
         values = [self._value(item) for item in operation.operands]
         for row in range(self._rows):
             spread = [self._spread(item, row) for item in values]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..ir.operations import ConstantOperand
 from ..ir.types import ScalarType
+from . import backend
 
 TYPES = {
     ScalarType.BOOL: "i1",
@@ -25,70 +24,53 @@ TYPES = {
     ScalarType.F64: "double",
     ScalarType.PTR: "ptr",
 }
-_SHORT = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
 
 
-class KernelText:
-    """A function that is being written. `label` is the block that lines go to."""
+class KernelText(backend.FunctionText):
+    """A function that is being written.
+
+    It has not the values and loops of `FunctionBuilder`: a value here is a bare text or a tuple of
+    texts by rows, whose type and lanes `Lanes` has, and masked branches and loops are opened at
+    their head, where the values that they carry are not yet known.
+    """
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.entry: list[str] = []
-        """What stands in the first block: allocations on the stack."""
-        self.declarations: set[str] = set()
+        super().__init__()
         self.globals: list[str] = []
-        self.label = "entry"
-        self._names = 0
-
-    def name(self) -> str:
-        self._names += 1
-        return f"%v{self._names}"
-
-    def new_label(self, hint: str) -> str:
-        self._names += 1
-        return f"{hint}{self._names}"
 
     def line(self, text: str) -> str:
         """Writes an instruction that gives something, and gives its name."""
-        name = self.name()
-        self.lines.append(f"  {name} = {text}")
+        name = self.new_name()
+        self.emit(f"{name} = {text}")
         return name
 
-    def do(self, text: str) -> None:
-        self.lines.append(f"  {text}")
-
-    def begin(self, label: str) -> None:
-        self.lines.append(f"{label}:")
-        self.label = label
-
     def jump(self, label: str) -> None:
-        self.do(f"br label %{label}")
+        self.emit(f"br label %{label}")
 
     def split(self, condition: str, first: str, second: str) -> None:
-        self.do(f"br i1 {condition}, label %{first}, label %{second}")
+        self.emit(f"br i1 {condition}, label %{first}, label %{second}")
 
     def stack(self, type: str, align: int = 64) -> str:
-        name = self.name()
-        self.entry.append(f"  {name} = alloca {type}, align {align}")
+        """Memory on the stack, with the address as a result."""
+        name = self.new_name()
+        self.first.append(f"{name} = alloca {type}, align {align}")
         return name
 
     def call(self, function: str, result: str, *operands: tuple[str, str]) -> str:
         """Calls a function that it declares; operands are types and texts."""
-        self.declare(function, result, *(type for type, _ in operands))
+        types = ", ".join(type for type, _ in operands)
+        self.declared.add(f"declare {result} {function}({types})")
         listed = ", ".join(f"{type} {text}" for type, text in operands)
         if result == "void":
-            self.do(f"call void {function}({listed})")
+            self.emit(f"call void {function}({listed})")
             return ""
         return self.line(f"call {result} {function}({listed})")
-
-    def declare(self, function: str, result: str, *types: str) -> None:
-        self.declarations.add(f"declare {result} {function}({', '.join(types)})")
 
     @contextmanager
     def loop(self, low: str, high: str, step: int) -> Iterator[str]:
         """A loop that counts in 64 bits while below the second number; gives the counter."""
         before, head, body, end = self.label, *(self.new_label(item) for item in "hbe")
-        counter, after = self.name(), self.name()
+        counter, after = self.new_name(), self.new_name()
         self.jump(head)
         self.begin(head)
         hole = len(self.lines)
@@ -97,20 +79,16 @@ class KernelText:
         self.split(further, body, end)
         self.begin(body)
         yield counter
-        self.do(f"{after} = add nsw i64 {counter}, {step}")
+        self.emit(f"{after} = add nsw i64 {counter}, {step}")
         self.lines[hole] = f"  {counter} = phi i64 [ {low}, %{before} ], [ {after}, %{self.label} ]"
         self.jump(head)
         self.begin(end)
 
 
-def vector(type: str, lanes: int) -> str:
-    return type if lanes == 1 else f"<{lanes} x {type}>"
-
-
-def short(type: str, lanes: int) -> str:
-    """A type as the names of LLVM's functions have it: `v16f32`."""
-    name = _SHORT.get(type, type)
-    return name if lanes == 1 else f"v{lanes}{name}"
+vector = backend.typed
+"""A type in so many lanes: `<16 x float>`."""
+short = backend.suffix
+"""A type as the names of LLVM's functions have it: `v16f32`."""
 
 
 def literal(constant: ConstantOperand) -> str:
@@ -124,15 +102,7 @@ def literal(constant: ConstantOperand) -> str:
         bits = 8 * type.size
         whole = int(value) & ((1 << bits) - 1)
         return str(whole - (1 << bits) if whole >> bits - 1 else whole)
-    number = float(value)
-    if type is ScalarType.F16:
-        return f"0xH{struct.unpack('<H', struct.pack('<e', number))[0]:04X}"
-    if type is ScalarType.F32:
-        try:
-            (number,) = struct.unpack("<f", struct.pack("<f", number))
-        except OverflowError:
-            number = math.copysign(math.inf, number)
-    return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+    return backend.literal(float(value), TYPES[type])
 
 
 def ascending(type: str, lanes: int, step: int) -> str:

@@ -1,4 +1,4 @@
-"""Open subtrees on their way between processes: siblings in `Group`s, groups in `Bundle`s.
+r"""Open subtrees on their way between processes: siblings in `Group`s, groups in `Bundle`s.
 
 The host moves bundles without looking inside, so a bundle is bytes with a label: how many subtrees,
 how deep, how promising. Inside, a group is a run of consecutive siblings, which share their
@@ -39,7 +39,8 @@ class NodeStage(enum.IntEnum):
     """Its key is claimed; asking the table again would find the node's own claim,
     `Claim.DUPLICATE`."""
     DECIDED = 2
-    """Its obligation was answered `unknown` and put off: it is explored without asking again."""
+    """Its obligation has its answer, `proved` or an `unknown` that is kept or was put off: it is
+    explored without asking again."""
 
 
 class Group(Struct, Generic[NodeT], frozen=True, array_like=True):

@@ -10,8 +10,8 @@ its obligation. An open question parks the entry under the question's digest; `a
 back as `NodeStage.DECIDED`, so that it is not asked again. For example, under branch and bound with
 the incumbent 12:
 
-    pop (-3.0, 13.0, ...)   bound 13 >= 12: pruned, never expanded
     pop (-3.0, 9.5, ...)    key new, obligation asked: parked under digest d
+    pop (-3.0, 13.0, ...)   bound 13 >= 12: pruned, never expanded
     answer(d, PROVED)       pushed again at stage DECIDED
     pop (-3.0, 9.5, ...)    solutions, expand, children pushed at sort -4.0
 

@@ -1,4 +1,4 @@
-"""A node's path from the root as bytes that sort in depth-first order.
+r"""A node's path from the root as bytes that sort in depth-first order.
 
 Each step is the child's index: one byte up to 239, else a byte 0xF0 + (n - 1) and n big-endian
 bytes. No code is a prefix of another and larger indices have larger codes, so comparing two paths

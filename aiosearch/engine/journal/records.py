@@ -1,4 +1,4 @@
-"""What a journal says: a header, then transactions, and the state that they add up to.
+r"""What a journal says: a header, then transactions, and the state that they add up to.
 
 Each is one line: the checksum of a JSON text, a space and that text. For example:
 

@@ -379,7 +379,7 @@ class Scalars:
         return self.field.symbol("rounding", self.field.key(value))
 
     def _unsigned(self, key: int) -> int:
-        """The same element for `key` and `-key`, which even functions see no difference of."""
+        """The representative of `key` and `-key`, which even functions do not tell apart."""
         return min(key, -key % self.field.prime)
 
     def _by_name(self, name: str) -> None:

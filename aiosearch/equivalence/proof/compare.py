@@ -107,7 +107,7 @@ class _ProvedOutput:
         self._unrolled = 1
 
     def obstacle(self) -> str:
-        """What stands in the way of a proof; empty where there is one."""
+        """The obstacle to a proof; empty where there is a proof."""
         try:
             obstacle = self._attempt()
         except Unprovable as error:

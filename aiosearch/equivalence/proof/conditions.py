@@ -15,7 +15,7 @@ from .normal_form import Poly
 
 
 class Need(StrEnum):
-    """What an expression needs to be a real number."""
+    """A requirement for an expression to be a real number."""
 
     NONZERO = "≠ 0"
     """Asked of divisors and of arguments of logarithms."""
@@ -30,7 +30,7 @@ class Need(StrEnum):
 
 
 Condition: TypeAlias = tuple[Need, Poly]
-"""What is needed, and of which expression."""
+"""A `Need` and the expression that it is about."""
 
 
 class Conditions:
@@ -68,9 +68,9 @@ class Scalar:
 
     poly: Poly
     sure: Conditions = NOTHING
-    """It is a real number only where these hold; of a `select`, what both branches need."""
+    """The value is a real number only where these hold; of a `select`, what both branches need."""
     demands: Conditions = NOTHING
-    """It is a real number wherever these hold; of a `select`, those of both branches."""
+    """The value is a real number wherever these hold; of a `select`, those of both branches."""
 
 
 def met(*operands: Scalar) -> tuple[Conditions, Conditions]:

@@ -259,7 +259,7 @@ def border(index: IndexSum, at: Dim) -> bool:
 
 
 ValueT = TypeVar("ValueT")
-"""What a body computes of an element."""
+"""The value that a body computes of an element."""
 
 CASES = 64
 """How often one sum, or one output, is cut into cases or digits."""

@@ -96,7 +96,7 @@ class Runner:
         return self._timed([self.inputs.next() for _ in range(self.calls)])
 
     def loop(self) -> Sample:
-        """Times one call that runs `LOOPS` times."""
+        """Times one call that runs `TimingLoop.turns` times."""
         assert self.looped is not None
         turns, copies = self.timing_loop
         found = _timed(self.looped, wait_for, [self.inputs.sets(copies)])

@@ -6,8 +6,8 @@ operators into the reduction or product that takes them, so that what costs is m
 what is stored, and arithmetic.
 
 Example: for x and y f32[1024, 1024], `estimate` gives 160 µs for `sum(x * y)`, of which the sum
-reads 4 MB of products at `_READ` (105 µs) and adds 2^20 elements (42 µs); it gives 10.2 ms for `x @
-y`, which counts 2^31 operations at `_FLOP`.
+reads 4 MB of products at `_READ_US_PER_BYTE` (105 µs) and adds 2^20 elements (42 µs); it gives 10.2
+ms for `x @ y`, which counts 2^31 operations at `_PRODUCT_US_PER_OPERATION`.
 
 Invariant: `least` of all terms of a program together is at most its `estimate`, for any program
 that has these terms: `EnumerationSearch` prunes by that.
@@ -31,26 +31,26 @@ from .terms import named, rank_swap, settled, sizes
 WORTH = 0.98
 """A program is an answer where it is estimated to take at most this share of the original's time.
 """
-_NANO = 1e-3
+_US_PER_NS = 1e-3
 """Microseconds in a nanosecond."""
-_LAUNCH = 2.0
+_LAUNCH_US = 2.0
 """Microseconds for each result that is stored: a loop of its own, and its buffer."""
-_OPERATOR = 0.2
+_OPERATOR_US = 0.2
 """Microseconds for each operator: of two programs that are as fast, the shorter one is better."""
-_READ = 0.025 * _NANO
+_READ_US_PER_BYTE = 0.025 * _US_PER_NS
 """Microseconds for each byte that a stored result reads."""
-_WRITE = 0.07 * _NANO
+_WRITE_US_PER_BYTE = 0.07 * _US_PER_NS
 """Microseconds for each byte of a stored result: it is written, and mostly read by another core."""
-_FLOP = 0.0045 * _NANO
+_PRODUCT_US_PER_OPERATION = 0.0045 * _US_PER_NS
 """Microseconds for each operation of a matrix product or a convolution."""
-_SIMPLE = 0.01 * _NANO
+_POINTWISE_US_PER_OPERATION = 0.01 * _US_PER_NS
 """Microseconds for each operation of a fused pointwise operator."""
-_TRANSPOSED = 1.4 * _NANO
+_TRANSPOSED_US_PER_ELEMENT = 1.4 * _US_PER_NS
 """Microseconds for each element of a left operand that XLA transposes before a product."""
-_SHUFFLED = 0.25 * _NANO
+_SHUFFLED_US_PER_ELEMENT = 0.25 * _US_PER_NS
 """Microseconds for each element of a transpose, which is read against its order."""
 
-_SLOW = {"cos": 6.0, "sin": 6.0, "pow": 3.2, "exponential": 3.2, "rsqrt": 1.3}
+_SLOW_NS_PER_ELEMENT = {"cos": 6.0, "sin": 6.0, "pow": 3.2, "exponential": 3.2, "rsqrt": 1.3}
 """Nanoseconds an element, where it is more than the count of operations says."""
 _STORED = frozenset({"matmul", "convolution", "sum", "mean", "max", "min", "fold", "rms_norm"})
 """Operators whose results XLA stores: it fuses into them, and not out of them."""
@@ -74,17 +74,17 @@ def estimate(program: Program, constant: Collection[int] = ()) -> float:
     for term in program.terms():
         if term.operator in (INPUT, LITERAL) or term in ready:
             continue
-        total += _OPERATOR + (0.0 if term in absorbed else _work(term, ready))
+        total += _OPERATOR_US + (0.0 if term in absorbed else _work(term, ready))
         name = term.operator.name
         if name in _STORED or name in _JOINED or term in outputs or term in needed:
-            total += _LAUNCH + _bytes(term) * _WRITE
+            total += _LAUNCH_US + _bytes(term) * _WRITE_US_PER_BYTE
             read.update(_source(argument, ready) for argument in term.arguments)
         # XLA computes a fused term again for each of its users, or stores it after all: a tenth of
         # a store lies between the two.
         elif uses[term] > 1 and not _moves(term):
-            total += 0.1 * _bytes(term) * _WRITE
+            total += 0.1 * _bytes(term) * _WRITE_US_PER_BYTE
     # A set: what several results read is in a cache the second time.
-    return total + sum(_bytes(source) for source in read) * _READ
+    return total + sum(_bytes(source) for source in read) * _READ_US_PER_BYTE
 
 
 def worth(cost: float, constant: Collection[int]) -> float:
@@ -104,9 +104,9 @@ def least(term: Term, ready: frozenset[Term]) -> float:
     """
     if term.operator in (INPUT, LITERAL) or term in ready:
         return 0.0
-    total = _OPERATOR if named(term, "transpose") else _OPERATOR + _work(term, ready)
+    total = _OPERATOR_US if named(term, "transpose") else _OPERATOR_US + _work(term, ready)
     if named(term, *_STORED, *_JOINED):
-        total += _LAUNCH + _bytes(term) * _WRITE
+        total += _LAUNCH_US + _bytes(term) * _WRITE_US_PER_BYTE
     return total
 
 
@@ -163,20 +163,22 @@ def _work(term: Term, ready: frozenset[Term]) -> float:
     if name == "matmul":
         return _product(term, ready)
     if name == "transpose":
-        return _count(term) * _SHUFFLED if _reorders(term) else 0.0
+        return _count(term) * _SHUFFLED_US_PER_ELEMENT if _reorders(term) else 0.0
     if name in _REDUCED:
-        return _count(term.arguments[0]) * _reduced(term) * _NANO
-    if name in _SLOW:
-        return _count(term) * _SLOW[name] * _NANO
+        return _count(term.arguments[0]) * _reduced(term) * _US_PER_NS
+    if name in _SLOW_NS_PER_ELEMENT:
+        return _count(term) * _SLOW_NS_PER_ELEMENT[name] * _US_PER_NS
     # Integer powers are products; any other one is a logarithm and an exponential.
     if name == "power" and float(term.parameter("exponent")) % 1:
-        return _count(term) * _SLOW["pow"] * _NANO
+        return _count(term) * _SLOW_NS_PER_ELEMENT["pow"] * _US_PER_NS
     if _moves(term) or name in _JOINED:
         return 0.0
     shapes = [argument.shape for argument in term.arguments]
     flops = OPERATORS[name].flops(shapes, term.shape, **dict(term.parameters))
     assert isinstance(flops, int)
-    return flops * (_FLOP if name == "convolution" else _SIMPLE)
+    return flops * (
+        _PRODUCT_US_PER_OPERATION if name == "convolution" else _POINTWISE_US_PER_OPERATION
+    )
 
 
 def _reduced(term: Term) -> float:
@@ -198,9 +200,9 @@ def _product(term: Term, ready: frozenset[Term]) -> float:
     """Microseconds of a matrix product, with that of transposing a left operand, whose rows XLA
     wants contiguous."""
     left = term.arguments[0]
-    total = _count(term) * sizes(left)[-1] * 2 * _FLOP
+    total = _count(term) * sizes(left)[-1] * 2 * _PRODUCT_US_PER_OPERATION
     # The kernel of XLA's product reads rows of the left factor; a transposed right factor it takes
     # as it is.
     if left not in ready and rank_swap(left) is not None and _reorders(left):
-        total += _count(left) * _TRANSPOSED
+        total += _count(left) * _TRANSPOSED_US_PER_ELEMENT
     return total

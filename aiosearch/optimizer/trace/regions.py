@@ -17,8 +17,9 @@ Example, where `sort` cannot be read as a tensor operator:
 so that {0, 2, 3} would come before and after 1.
 
 Invariant: `Clusters` stays acyclic when its groups are taken for single nodes. Equations at one
-depth (`_depths` counts the equations left alone on the way) are joined without a search, since a
-path between them passes nothing that is left alone; all other joins ask `Clusters.join`.
+depth (`_depths` counts the stretches of equations left alone on the way) are joined without a
+search, since a path between them passes nothing that is left alone; all other joins ask
+`Clusters.join`.
 
 Cost: nearly linear in the equations for the joins at one depth; a refused join walks the graph of
 the clusters once, and is remembered until one of the two grows. `_chain` compares all periods,
@@ -138,8 +139,8 @@ def ordered(groups: Sequence[Sequence[int]], edges: Iterable[tuple[int, int]]) -
     """Places of `groups` in a topological order by `edges`; among those that are free, by the
     smallest member, so that the order of the function's own text is kept where it can be.
 
-    Example: groups [[0, 3], [1], [2]] with edges (0, 1), (1, 2), (1, 3) have no order; without (1,
-    3) it is [0, 1, 2].
+    Example: groups [[0, 3], [1], [2]] with edges (0, 1), (1, 2) come as [0, 1, 2]. The groups must
+    have an order: one that depends on itself, as these do with (1, 3) too, is the caller's mistake.
     """
     home = {member: place for place, group in enumerate(groups) for member in group}
     needs: dict[int, set[int]] = {place: set() for place in range(len(groups))}
@@ -394,7 +395,7 @@ def _join_flow(
 
 
 def _depths(steps: Sequence[ClassifiedEquation]) -> list[int]:
-    """For each equation, the largest number of equations left alone on a path to it.
+    """For each equation, the largest number of stretches of equations left alone on a path to it.
 
     A path between two equations of equal depth passes no equation that is left alone, so that
     joining all equations of one depth never makes a cycle.

@@ -39,7 +39,7 @@ class Generalised:
 
     programs: tuple[Program, ...]
     values: dict[str, int]
-    """What each named size was in the concrete programs."""
+    """The number of each named size in the concrete programs."""
     axes: dict[str, Dim]
     """The sizes of the inputs' axes, by readable names such as `row`."""
     fixed: dict[str, str]

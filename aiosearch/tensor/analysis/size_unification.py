@@ -82,7 +82,7 @@ class Unknowns:
         return readable
 
     def hint(self, name: str) -> str:
-        """What the unknown was called when it was made."""
+        """The name that `fresh` was given for the unknown."""
         return self._hints[name]
 
     def reason(self, dim: Dim) -> str:
@@ -151,7 +151,7 @@ class Unknowns:
         return tuple(map(self.resolve, dims))
 
     def _base(self, dim: Dim) -> str:
-        """What to call a part of a size."""
+        """The name for a part of a size."""
         names = () if isinstance(dim, int) else sorted(dim.names, key=self._order.__getitem__)
         return _part(self._hints[names[-1]]) if names else "part"
 

@@ -119,6 +119,8 @@ class _Arrangement:
         chain = [first]
         if last.layer - first.layer <= _LONGEST:
             for layer in range(first.layer + 1, last.layer):
+                # A long line takes a narrow place in each row that it passes, so that no box is
+                # drawn over it.
                 spot = _Spot(2.0, layer)
                 self._rows[layer].append(spot)
                 chain.append(spot)
@@ -140,6 +142,8 @@ class _Arrangement:
         for row in self._rows:
             self._spread(row)
         best, best_orders = self._crossings(), [list(row) for row in self._rows]
+        # Barycentre heuristic: each spot moves to the mean of its neighbours in the row before,
+        # alternately downwards and upwards.
         for sweep in range(_SWEEPS):
             down = sweep % 2 == 0
             for row in self._rows if down else reversed(self._rows):
@@ -186,6 +190,7 @@ class _Arrangement:
         )
         for turn in range(2 * _SWEEPS):
             rows = self._rows if turn % 2 == 0 else self._rows[::-1]
+            # First towards one side at a time, which lets straight chains form; then towards both.
             neighbours = near[2] if turn >= _SWEEPS else near[turn % 2]
             for row in rows:
                 _settle(row, neighbours)
@@ -205,6 +210,7 @@ class _Arrangement:
                 low = max(low, row[index - 1].x + row[index - 1].width + GAP_X)
             if index + 1 < len(row):
                 high = min(high, row[index + 1].x - spot.width - GAP_X)
+        # Only where a common vertical exists in all rows that the line passes.
         if low <= high:
             for spot in passed:
                 spot.x = min(max(low, x), high)

@@ -124,6 +124,7 @@ def label(text: str, x: float, y: float, style: Style, size: float = 11.0) -> st
 def sideways(text: str, x: float, top: float, bottom: float) -> str:
     """A small text that reads upwards, midway along the left side of a box."""
     middle = (top + bottom) / 2
+    # Too long for the side: the first word alone.
     shown = text if wide(text, 11) <= bottom - top else text.split()[0]
     turn = f'<g transform="translate({x:.1f} {middle:.1f}) rotate(-90)">'
     return f"{turn}{words(shown, 0, 0, 11)}</g>"
@@ -192,6 +193,7 @@ def _line(route: Sequence[tuple[float, float]], pointed: bool) -> str:
     (x, y), *corners = route
     path = [f"M{x:.1f} {y:.1f}"]
     for right, down in corners:
+        # Coordinates are written with one digit: shorter steps would be empty.
         if abs(right - x) < 0.05 and abs(down - y) < 0.05:
             continue
         if abs(right - x) < 0.05:

@@ -29,6 +29,8 @@ def _shape(
     ):  # fmt: skip
         if len(values) != places or min(values) < 0:
             raise ShapeError(f"convolution over {places} axes with {name} {list(values)}")
+    # Channels are last in images and last but one in filters, so that the contraction is a
+    # `matmul`.
     dims.same(image[-1], filters[-2], "convolution: channels")
     counts: list[Dim] = []
     for axis in range(places):

@@ -48,6 +48,8 @@ def _broadcast_shape(dims: Dimensions, shapes: Sequence[Shape], shape: Shape) ->
 
 def _reshape_shape(dims: Dimensions, shapes: Sequence[Shape], shape: Shape) -> Shape:
     old = shapes[0]
+    # Each group is equated by itself: with unknown sizes that says more than the equality of the
+    # two products.
     for left, right in regroup(dims, old, shape):
         if left and right:
             dims.same(
@@ -74,6 +76,7 @@ def _slice_shape(
         raise ShapeError(f"step {step} of a slice")
     length = stop - start
     if step > 1:
+        # ceil(length / step): the length is rounded up to a multiple, which divides exactly.
         length = dims.over(length + (-dims.value(length) % step), step, "slice")
     return (*old[:axis], length, *old[axis + 1 :])
 

@@ -65,6 +65,7 @@ def _cast(dtypes: Sequence[DType], parameters: Parameters) -> DType:
 
 def _each(function: Callable[[float], float]) -> Callable[[Any], Any]:
     """A scalar function that NumPy lacks, in float64 and then rounded to its argument's type."""
+    # otypes: without it an empty array has no element to infer the type from.
     vectorized = np.vectorize(function, otypes=[float])
     return lambda x: vectorized(x).astype(x.dtype)
 
@@ -79,6 +80,7 @@ ERFC = Function(
     "erfc",
     _each(math.erfc),
     positive=True,
+    # Floats compute erfc itself: 1 - erf(x) loses all digits for large x.
     means=lambda k, x: k.subtract(_one(k), k.function(ERF, x)),
 )
 SIN = Function("sin", np.sin)
@@ -100,6 +102,7 @@ def _exponential(base: float | Fraction) -> Function:
     return Function("pow", np.power, positive=True, means=means)
 
 
+# The number behind a meaning is its arithmetic for each element, which `cost` counts.
 _pointwise("neg", 1, lambda k, x: k.negative(x))
 _pointwise("abs", 1, lambda k, x: k.absolute(x))
 _pointwise("exp", 1, lambda k, x: k.exp(x), 10, fractions=True)
@@ -185,6 +188,7 @@ def _gelu(k: Algebra[V], x: V) -> V:
 def _gelu_tanh(k: Algebra[V], x: V) -> V:
     half = k.multiply(x, k.constant(Fraction(1, 2)))
     cube = k.multiply(x, k.multiply(x, x))
+    # The usual approximation of gelu; its constants are read as the fractions they abbreviate.
     inner = k.add(x, k.multiply(cube, k.constant(exact(0.044715))))
     scaled = k.multiply(inner, k.constant(exact(math.sqrt(2 / math.pi))))
     return k.multiply(half, k.add(_one(k), k.function(TANH, scaled)))
@@ -192,6 +196,8 @@ def _gelu_tanh(k: Algebra[V], x: V) -> V:
 
 def _power(k: Algebra[V], x: V, exponent: Fraction) -> V:
     """Whole and half powers by multiplication, division and root; others by `POW`."""
+    # Beyond, multiplying out costs more than a power, and roots of other degrees are no algebra
+    # operation.
     if exponent.denominator > 2 or abs(exponent) > 64:
         return k.function(POW, x, k.constant(exponent))
     whole, half = divmod(abs(exponent), 1)
@@ -200,5 +206,6 @@ def _power(k: Algebra[V], x: V, exponent: Fraction) -> V:
         result = x if result is None else k.multiply(result, x)
     unit = _one(k)
     if result is None:
+        # x^0 is 1 everywhere, also where x is 0 or NaN, as in NumPy.
         return k.broadcast(unit, k.shape(x))
     return k.divide(unit, result) if exponent < 0 else result

@@ -60,6 +60,7 @@ def _reduction(name: str, meaning: Meaning, fractions: bool = False) -> None:
 def mean(k: Algebra[V], x: V, axes: Sequence[int]) -> V:
     """The sum, divided by the size of each axis."""
     total = k.sum(x, axes)
+    # The algebra knows the size of one axis, which may be a symbol; so one division for each axis.
     for axis in axes:
         total = k.divide(total, k.size(x, axis))
     return total
@@ -104,6 +105,7 @@ def fold(k: Algebra[V], x: V, axis: int, size: Dim) -> V:
     """Adds up chunks of `size` elements: `out[j]` is the sum of all `x[i*size + j]`."""
     shape = k.shape(x)
     whole = shape[axis]
+    # The shape rule has shown that it divides.
     chunks = quotient(whole, size)
     assert chunks is not None
     chunked = k.reshape(x, (*shape[:axis], chunks, size, *shape[axis + 1 :]))

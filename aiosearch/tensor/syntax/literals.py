@@ -18,7 +18,7 @@ from .printer import KEYWORDS
 from .tokens import Token, TokenKind, placed, tokens
 
 T = TypeVar("T")
-"""What a sub-parser returns."""
+"""The value that a sub-parser returns."""
 
 _LISTS = (ParameterKind.SHAPE, ParameterKind.AXES, ParameterKind.PERMUTATION, ParameterKind.COUNTS)
 """Kinds of parameters that are written as lists of sizes."""
@@ -98,6 +98,7 @@ class LiteralParser:
         elements: list[T] = []
         while not self.accept(closing):
             elements.append(element())
+            # A missing comma is reported where it is missing, not at the next bracket.
             if not self.accept(",") and not self.at(closing):
                 self.fail(f"expected ',' or {closing!r}, found {self.token}")
         return elements

@@ -20,7 +20,7 @@ _SHOWN = 120
 
 
 class TokenKind(StrEnum):
-    """What a token is."""
+    """The kind of a `Token`."""
 
     NAME = "name"
     QUOTED = "quoted"

@@ -26,7 +26,7 @@ TEXT = Path(knownjax.__file__).read_text(encoding="utf-8")
 
 
 class Known(NamedTuple):
-    """A spelling in `knownjax.py`, by the names of its functions."""
+    """A spelling in `lib/kernels/jax_spellings.py`, by the names of its functions."""
 
     function: str
     pack: str = ""

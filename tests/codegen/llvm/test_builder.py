@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from aiosearch.codegen.llvm.builder import FunctionBuilder, LlvmInteger
+import math
+
+import pytest
+
+from aiosearch.codegen.llvm.builder import FunctionBuilder, LlvmInteger, literal
 
 
 def nested(writer: FunctionBuilder, depth: int) -> None:
@@ -50,3 +54,20 @@ def test_the_deepest_of_what_lies_beside_counts() -> None:
     assert hidden(writer) == 1
     nested(writer, 1)
     assert hidden(writer) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "element", "text"),
+    [
+        (1.0, "double", "0x3FF0000000000000"),
+        (0.1, "float", "0x3FB99999A0000000"),
+        (-math.inf, "float", "0xFFF0000000000000"),
+        (-1e300, "float", "0xFFF0000000000000"),
+        (-3, "i32", "-3"),
+        (1, "i1", "true"),
+        (1.5, "half", "0xH3E00"),
+        (1e9, "half", "0xH7C00"),
+    ],
+)
+def test_literals(value: float, element: str, text: str) -> None:
+    assert literal(value, element) == text

@@ -1,7 +1,4 @@
-"""`aiosearch explain`: what a program or an answer becomes on its way to machine code.
-
-From what `aiosearch explain` is given to functions: of an answer, of a file, or of a program.
-"""
+"""`aiosearch explain`: what a program or an answer becomes on its way to machine code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One search of fused kernels: watched, interrupted, and its result for people and for programs.
-
-What a search of fused kernels came to, for people and for programs.
-"""
+"""One search of fused kernels: watched, interrupted, and its result for people and for programs."""
 
 from __future__ import annotations
 

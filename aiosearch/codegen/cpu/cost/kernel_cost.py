@@ -80,7 +80,7 @@ from .reduction_cost import (
 KERNEL_START_SECONDS = 5e-6
 """Seconds until all threads have begun a kernel."""
 _DRAM_BYTES_PER_SECOND_PER_THREAD = 30e9
-"""DRAM bandwidth of one thread. The triad of `benchmarks/kernels.py` measures that of all;
+"""DRAM bandwidth of one thread. The triad of `measure.ceilings` measures that of all;
 predictions need the ratio to `CLOCK_HERTZ` only."""
 _OVERLAP_NORM = 2
 """Exponent of the norm that combines cycles, DRAM and L2 time: 1 would add them (no overlap),

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from ....tensor.types import DType
 from ...ir import Buffer, BufferLoad, LoopIndex, Position
-from ...llvm.builder import FunctionBuilder, LlvmInteger, LlvmValue, i64, splat
+from ...llvm.builder import FunctionBuilder, LlvmInteger, LlvmValue, constant, i64
 from ...llvm.linear import Linear, linear
 from ...llvm.memory import Memory, Storage
 from ...llvm.vectors import Vectors
@@ -154,9 +154,9 @@ def decode_vectors(
 ) -> tuple[LlvmValue, LlvmValue]:
     """Two vectors of bf16 pairs, as i16, from 64 second bytes `low` and 32 bytes of codes."""
     half = CODED_GROUP // 2
-    mask, four = (splat("i8", text, half) for text in ("15", "4"))
-    first = vectors.writer.pure(f"and {codes}, {mask}", "i8", half)
-    second = vectors.writer.pure(f"lshr {codes}, {four}", "i8", half)
+    mask, four = (constant(number, "i8", half) for number in (15, 4))
+    first = vectors.writer.pure(f"and {codes}, {mask.text}", "i8", half)
+    second = vectors.writer.pure(f"lshr {codes}, {four.text}", "i8", half)
     order = ", ".join(f"i32 {lane}" for lane in range(CODED_GROUP))
     which = vectors.writer.pure(
         f"shufflevector {first}, {second}, <{CODED_GROUP} x i32> <{order}>", "i8", CODED_GROUP
@@ -347,12 +347,12 @@ class BufferAccess:
         if stride is not None:
             first = self.offset(storage, at, spot).evaluate(vectors.writer)
             return vectors.steps(first, stride, lanes)
-        offsets = vectors.constant(0, "i64", lanes)
+        offsets = constant(0, "i64", lanes)
         for position, origin, axis_stride in zip(at, storage.origin, storage.strides, strict=True):
             back = vectors.broadcast(i64(origin.evaluate(vectors.writer)), lanes)
             there = vectors.broadcast(self.locator.all(position, spot), lanes)
             local = vectors.binary("sub", there, back)
-            moved = vectors.binary("mul", local, vectors.constant(axis_stride, "i64", lanes))
+            moved = vectors.binary("mul", local, constant(axis_stride, "i64", lanes))
             offsets = vectors.binary("add", offsets, moved)
         return offsets
 

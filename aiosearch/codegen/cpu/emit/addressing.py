@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from ...ir import Affine, LoopIndex, Mixed, Position, Quotient, Remainder, indices
 from ...ir.affine_maps import bounds
-from ...llvm.builder import FunctionBuilder, LlvmInteger, LlvmValue, i64
+from ...llvm.builder import FunctionBuilder, LlvmInteger, LlvmValue, constant, i64
 from ...llvm.linear import Linear, linear
 from ...llvm.vectors import Vectors
 
@@ -120,7 +120,7 @@ class PositionEmitter:
 
     def _wide(self, number: int, spot: LaneAddress) -> LlvmValue:
         """A constant in every lane."""
-        return self._vectors.constant(number, "i64", spot.lanes)
+        return constant(number, "i64", spot.lanes)
 
 
 def _nonnegative_offset(position: Quotient | Remainder) -> int:

@@ -36,7 +36,7 @@ from ...ir import (
 )
 from ...ir.simplification import INTEGER_OPERATIONS, is_int32, is_made_of_literals
 from ...llvm.arithmetic import Arithmetic
-from ...llvm.builder import LlvmValue
+from ...llvm.builder import LlvmValue, constant
 from ...llvm.scalars.catalogue import ROUNDED, SHORT
 from ..prepare.precision import is_made_of_sums
 from .access import BufferAccess
@@ -82,9 +82,7 @@ class ExpressionEmitter:
         """The value of an `expression` at a lane address; a scalar where all lanes agree."""
         match expression:
             case Constant(value):
-                return self._vectors.constant(
-                    value, "i32" if _is_integer_literal(value) else self._working
-                )
+                return constant(value, "i32" if _is_integer_literal(value) else self._working)
             case PositionValue(position):
                 return self._count(position, spot)
             case BufferLoad() if self._loaded and self._loaded[0] == expression:
@@ -182,7 +180,7 @@ class ExpressionEmitter:
         ):
             return list(values)
         return [
-            self._vectors.constant(argument.value, "double")
+            constant(argument.value, "double")
             if isinstance(argument, Constant) and not is_int32(argument.value)
             else value
             for argument, value in pairs
@@ -243,12 +241,12 @@ class ExpressionEmitter:
         places = self.access.locator.all(position, spot)
         if not places.text.startswith("%"):
             return LlvmValue(places.text, "i32")
-        return self.arithmetic.cast("trunc", places, "i32")
+        return self.arithmetic.vectors.cast("trunc", places, "i32")
 
     def _within(self, expression: BoundedValue, spot: LaneAddress) -> LlvmValue:
         """The value of a `BoundedValue`: `value` inside the limits, `otherwise` outside."""
         inside = self._inside(expression, spot)
-        true = self._vectors.constant(True, "i1", inside.lanes)
+        true = constant(True, "i1", inside.lanes)
         outside = self._vectors.binary("xor", inside, true)
         # Both branches are computed, each under the mask of its own lanes, so neither loads what is
         # out of bounds.
@@ -263,7 +261,7 @@ class ExpressionEmitter:
         for position, low, high in expression.limits:
             places = self.access.locator.all(position, spot)
             for how, limit in (("sge", low), ("slt", high)):
-                edge = self._vectors.constant(limit, "i64", places.lanes)
+                edge = constant(limit, "i64", places.lanes)
                 text = f"icmp {how} {places}, {edge.text}"
                 truth = self._vectors.writer.pure(text, "i1", places.lanes)
                 inside = self._vectors.both(inside, truth)

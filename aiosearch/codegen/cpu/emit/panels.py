@@ -19,7 +19,7 @@ from functools import cached_property, partial
 
 from ...ir import BufferLoad, KernelStage, LoopIndex, single_index
 from ...llvm.arithmetic import Arithmetic
-from ...llvm.builder import LlvmValue
+from ...llvm.builder import LlvmValue, constant
 from ...llvm.linear import Linear, linear
 from ...llvm.memory import STORED, Storage
 from ..packing import PackedBuffer
@@ -169,7 +169,7 @@ class TransposePrinter:
         """Copies as many items of each column as a vector has lanes."""
         self._access.forget()
         vectors = [self._read(places, at, self._lanes) for at in range(columns)]
-        nothing = self._access.vectors.constant(0, vectors[0].scalar, self._lanes)
+        nothing = constant(0, vectors[0].scalar, self._lanes)
         # A narrow last group fills up with zeros: panels are padded so.
         vectors += [nothing] * (self._group - columns)
         for number, vector in enumerate(self._transpose(vectors)):
@@ -313,7 +313,7 @@ class PanelPrinter:
         """A vector of the next row; zeros if there is none."""
         # The row behind an odd last one is zero: it adds nothing to a dot product.
         if not whole:
-            return self._access.vectors.constant(0, scalar, self._lanes)
+            return constant(0, scalar, self._lanes)
         places = {**spot.places, self._row: spot.places[self._row] + 1}
         return self._read(replace(spot, places=places))
 

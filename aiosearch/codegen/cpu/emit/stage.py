@@ -93,7 +93,7 @@ class ReductionPrinter:
             # and their results are added here.
             if terms < piece_length(tile):
                 return self._outer(inner, there, totals)
-            part = self._outer(inner, there, neutral_accumulators(tile, totals))
+            part = self._outer(inner, there, neutral_accumulators(totals))
             return tile.combined(totals, part)
 
         if not self._plain:

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 from ....tensor.types import HALVES
 from ...ir import KernelStage, LoopIndex, ReductionKind
 from ...llvm.arithmetic import WORKING
-from ...llvm.builder import FunctionBuilder, LlvmValue
+from ...llvm.builder import FunctionBuilder, LlvmValue, constant
 from ..reduce.accumulator_init import AccumulatorInit
 from ..reduce.amx_unit import AmxUnit
 from ..reduce.dot import DotInstruction
@@ -73,7 +73,7 @@ class StageTile:
         """An accumulator before anything is added."""
         lanes = self.lanes if self.shape.along else 1
         number = neutral(self.stage.fold, self.scalar)
-        return self.elements.arithmetic.vectors.constant(number, self.scalar, lanes)
+        return constant(number, self.scalar, lanes)
 
     def with_epilogue(self, value: LlvmValue, spot: LaneAddress) -> LlvmValue:
         """The `value` to store for a result of the reduction."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from ...ir import BufferLoad, KernelStage, LoopIndex, ReductionKind, single_index, used_indices
 from ...llvm.arithmetic import WORKING
-from ...llvm.builder import LlvmValue, typed
+from ...llvm.builder import LlvmValue, constant, typed
 from ..emit.access import BufferAccess
 from ..emit.addressing import LaneAddress
 from ..emit.expression import ExpressionEmitter
@@ -105,7 +105,7 @@ class DotInstruction(PairwiseProduct):
             second = access.once(storage, offset + down, lanes, spot.mask)
         else:
             # 0 * 0 adds nothing; the element of the broadcast operand is zero, too.
-            second = access.vectors.constant(0, "i16", lanes)
+            second = constant(0, "i16", lanes)
         return access.vectors.interleaved(first, second)
 
 

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ...ir import LoopIndex
-from ...llvm.builder import LlvmInteger, LlvmValue
+from ...llvm.builder import LlvmInteger, LlvmValue, constant
 from ...llvm.linear import linear
 from ..emit.addressing import IndexPlaces
 from ..emit.tile import StageTile
@@ -58,7 +58,7 @@ def sum_in_pieces(
         end = writer.minimum(writer.add(begin, length), turns)
         # A piece starts from zero, and its sums are added to the totals once: the totals are used
         # once per piece and may spill.
-        part = writer.loop(begin, end, 1, neutral_accumulators(tile, totals), turn)
+        part = writer.loop(begin, end, 1, neutral_accumulators(totals), turn)
         return tile.combined(totals, part)
 
     count = writer.divide(writer.add(turns, length - 1), length)
@@ -72,10 +72,9 @@ def piece_length(tile: StageTile) -> int:
     return _SHORT_PIECE_TERMS if sums <= _FEW_PIECES else _PIECE_TERMS
 
 
-def neutral_accumulators(tile: StageTile, values: list[LlvmValue]) -> list[LlvmValue]:
+def neutral_accumulators(values: list[LlvmValue]) -> list[LlvmValue]:
     """Zeros, as many and of the same types as `values`."""
-    vectors = tile.elements.arithmetic.vectors
-    return [vectors.constant(0.0, value.scalar, value.lanes) for value in values]
+    return [constant(0.0, value.scalar, value.lanes) for value in values]
 
 
 StepEmitter: TypeAlias = Callable[[IndexPlaces, list[LlvmValue]], list[LlvmValue]]

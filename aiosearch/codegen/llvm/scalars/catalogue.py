@@ -103,7 +103,7 @@ def library(
     texts = {}
     for request in requests:
         texts[symbol(*request)], body = _written(*request, fused, scaling)
-        declarations |= body.declarations
+        declarations |= body.writer.declared
         helpers |= body.helpers
     # Sorted, so that equal modules have equal texts and share object code.
     functions = [text for _, text in [*sorted(helpers.items()), *sorted(texts.items())]]
@@ -116,15 +116,13 @@ def _written(
     """The text of a function, and its body."""
     # Always inlined, so that constants of the polynomial stay in registers across a loop.
     body = VectorFunctionBody(lanes, fused, scaling)
-    function, element = _definition_of(name, dtype)
-    operands = [
-        OperatorValue(body, element, f"%{parameter}")
-        for parameter in signature(function).parameters
-    ]
+    function, scalar = _definition_of(name, dtype)
+    operands = [body.parameter(operand, scalar) for operand in signature(function).parameters]
     result = function(*operands)
-    listed = ", ".join(f"{operand.kind} {operand.text}" for operand in operands)
-    head = f"define internal {result.kind} {symbol(name, lanes, dtype)}({listed}) alwaysinline {{"
-    lines = [head, "entry:", *body.lines, f"  ret {result.kind} {result.text}", "}", ""]
+    listed = ", ".join(map(str, operands))
+    returned = result.value.type
+    head = f"define internal {returned} {symbol(name, lanes, dtype)}({listed}) alwaysinline {{"
+    lines = [head, *body.writer.text, f"  ret {result}", "}", ""]
     return "\n".join(lines), body
 
 

@@ -36,7 +36,7 @@ def fast_two_sum(large: OperatorValue, small: OperatorValue) -> DoubleDouble:
 def two_product(left: OperatorValue, right: Operand) -> DoubleDouble:
     """The product and its exact error: one fused multiply-add, or Dekker's 17 operations."""
     body = left.body
-    second = body.operand(right, left.element)
+    second = body.operand(right, left.scalar)
     near = left * second
     # The fused operation rounds a * b - near once, and that difference is a float.
     if body.fused:
@@ -48,7 +48,7 @@ def two_product(left: OperatorValue, right: Operand) -> DoubleDouble:
 
 def _split_halves(value: OperatorValue) -> DoubleDouble:
     """Two parts of half as many bits, whose products are exact."""
-    spread = value * SPLITTER[value.element]
+    spread = value * SPLITTER[value.scalar]
     high = spread - (spread - value)
     return high, value - high
 

@@ -68,16 +68,16 @@ def erf(x: OperatorValue) -> OperatorValue:
     size = absolute(x)
     # Below 1 the polynomial needs x² to working precision only.
     squared = x * x
-    near = body.fma(size, body.polynomial(squared, NEAR_COEFFICIENTS[x.element]), size)
+    near = body.fma(size, body.polynomial(squared, NEAR_COEFFICIENTS[x.scalar]), size)
     return signed_like(body.select(size < 1.0, near, _beyond(size)), x)
 
 
 def _beyond(size: OperatorValue) -> OperatorValue:
     """`erf` of a number from 1 on."""
     body = size.body
-    middle, flat = ERF_TAIL_MIDDLE[size.element]
+    middle, flat = ERF_TAIL_MIDDLE[size.scalar]
     x = at_most(size, flat)
-    polynomial = body.polynomial(x - middle, BEYOND_COEFFICIENTS[size.element])
+    polynomial = body.polynomial(x - middle, BEYOND_COEFFICIENTS[size.scalar])
     return 1.0 - _exp_minus_square_normal(x) * polynomial
 
 
@@ -85,9 +85,9 @@ def _exp_minus_square_normal(x: OperatorValue) -> OperatorValue:
     """e^-x², where it is a normal number."""
     body, form = x.body, format_of(x)
     near, _, remainder = reduced(-(x * x), form.bias)
-    tail = body.polynomial(remainder, EXP[x.element])
+    tail = body.polynomial(remainder, EXP[x.scalar])
     value = body.fma(body.fma(tail, remainder, 1.0), remainder, 1.0)
-    return value * (near.bits << form.mantissa).cast("bitcast", x.element)
+    return value * (near.bits << form.mantissa).cast("bitcast", x.scalar)
 
 
 ERFC_SHIFT, ERFC_MIDDLE = 3.0, 0.5
@@ -119,10 +119,10 @@ FLAT = {"float": 10.1, "double": 27.3}
 def erfc(x: OperatorValue) -> OperatorValue:
     """The complementary error function; denormal results are rounded once more."""
     body = x.body
-    size = at_most(absolute(x), FLAT[x.element])
+    size = at_most(absolute(x), FLAT[x.scalar])
     # One division serves both the argument u - 0.5 and the factor 1 / (x + 3).
-    part = body.number(1.0, x.element) / (size + ERFC_SHIFT)
-    factor = part * body.polynomial(body.fma(size, part, -ERFC_MIDDLE), ERFC[x.element])
+    part = body.number(1.0, x.scalar) / (size + ERFC_SHIFT)
+    factor = part * body.polynomial(body.fma(size, part, -ERFC_MIDDLE), ERFC[x.scalar])
     above = _exp_minus_square_times(size, factor)
     return body.select(x < 0.0, 2.0 - above, above)
 
@@ -134,5 +134,5 @@ def _exp_minus_square_times(x: OperatorValue, factor: OperatorValue) -> Operator
     # The error of the square is far below r, so it is simply subtracted from the reduced argument.
     near, times, remainder = reduced(-squared, 2 * form.bias)
     remainder = remainder - lost
-    grown = body.fma(remainder * body.polynomial(remainder, EXP[x.element]), remainder, remainder)
+    grown = body.fma(remainder * body.polynomial(remainder, EXP[x.scalar]), remainder, remainder)
     return scaled(body.fma(grown, factor, factor), near, times)

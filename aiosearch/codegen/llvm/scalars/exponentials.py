@@ -70,10 +70,10 @@ LOWEST = {"float": -18.0, "double": -38.0}
 def exp(x: OperatorValue) -> OperatorValue:
     """e^x. Denormal results are rounded once more; too large results are infinite, too small ones
     zero."""
-    x = at_least(at_most(x, LIMITS[x.element][1]), LIMITS[x.element][0])
+    x = at_least(at_most(x, LIMITS[x.scalar][1]), LIMITS[x.scalar][0])
     near, times, remainder = reduced(x, 2 * format_of(x).bias)
     # 1 + r + r² p: Horner's last two steps are written out, as their coefficients are one.
-    tail = x.body.polynomial(remainder, EXP[x.element])
+    tail = x.body.polynomial(remainder, EXP[x.scalar])
     value = x.body.fma(x.body.fma(tail, remainder, 1.0), remainder, 1.0)
     return scaled(value, near, times)
 
@@ -110,7 +110,7 @@ def reduced(x: OperatorValue, offset: int) -> tuple[OperatorValue, OperatorValue
     # One multiply-add both scales x and rounds it to an integer, which is in the lowest bits.
     near = x.body.fma(x, LOG2_E, magic)
     times = near - magic
-    high, low = LN2[x.element]
+    high, low = LN2[x.scalar]
     return near, times, x.body.fma(times, -low, x.body.fma(times, -high, x))
 
 
@@ -126,8 +126,8 @@ def scaled(value: OperatorValue, near: OperatorValue, times: OperatorValue) -> O
     # Half of the exponent goes to each factor, so both are normal numbers.
     first = (powers >> 1) << mantissa
     second = (powers << mantissa) - first
-    value = value * first.cast("bitcast", value.element)
-    return value * second.cast("bitcast", value.element)
+    value = value * first.cast("bitcast", value.scalar)
+    return value * second.cast("bitcast", value.scalar)
 
 
 def expm1(x: OperatorValue) -> OperatorValue:
@@ -136,9 +136,9 @@ def expm1(x: OperatorValue) -> OperatorValue:
     Where 2^n alone is too large for a float, half of it is not.
     """
     body, form = x.body, format_of(x)
-    within = at_least(at_most(x, LIMITS[x.element][1]), LOWEST[x.element])
+    within = at_least(at_most(x, LIMITS[x.scalar][1]), LOWEST[x.scalar])
     near, _, remainder = reduced(within, form.bias - 1)
-    half = (near.bits << form.mantissa).cast("bitcast", x.element)
+    half = (near.bits << form.mantissa).cast("bitcast", x.scalar)
     less = half - 0.5
     # What the subtraction of one half rounds away, exactly (`fast_two_sum`), is added back in.
     lost = half - (less + 0.5)
@@ -149,14 +149,14 @@ def expm1(x: OperatorValue) -> OperatorValue:
 def tanh(x: OperatorValue) -> OperatorValue:
     """tanh x = (e^2x - 1) / (e^2x + 1), from e^2x - 1, which is exact near zero."""
     body, form = x.body, format_of(x)
-    twice = at_most(absolute(x), FLAT[x.element]) * 2.0
+    twice = at_most(absolute(x), FLAT[x.scalar]) * 2.0
     near, _, remainder = reduced(twice, form.bias)
-    power = (near.bits << form.mantissa).cast("bitcast", x.element)
+    power = (near.bits << form.mantissa).cast("bitcast", x.scalar)
     less = body.fma(power, _grown(remainder), power - 1.0)
     return signed_like(less / (less + 2.0), x)
 
 
 def _grown(remainder: OperatorValue) -> OperatorValue:
     """e^r - 1 for an argument that `reduced` has returned."""
-    tail = remainder.body.polynomial(remainder, EXP[remainder.element])
+    tail = remainder.body.polynomial(remainder, EXP[remainder.scalar])
     return remainder.body.fma(tail * remainder, remainder, remainder)

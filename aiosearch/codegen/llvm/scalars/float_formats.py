@@ -43,18 +43,18 @@ FORMATS = {"float": FloatFormat(23, 127), "double": FloatFormat(52, 1023)}
 
 def format_of(value: OperatorValue) -> FloatFormat:
     """The format of a `value`."""
-    return FORMATS[value.element]
+    return FORMATS[value.scalar]
 
 
 def absolute(value: OperatorValue) -> OperatorValue:
     """The `value` without its sign bit."""
-    return (value.bits & ~format_of(value).sign).cast("bitcast", value.element)
+    return (value.bits & ~format_of(value).sign).cast("bitcast", value.scalar)
 
 
 def signed_like(value: OperatorValue, sign: OperatorValue) -> OperatorValue:
     """A non-negative value with the sign bit of another, also of zeros."""
     sign_bit = sign.bits & format_of(value).sign
-    return (value.bits | sign_bit).cast("bitcast", value.element)
+    return (value.bits | sign_bit).cast("bitcast", value.scalar)
 
 
 def at_most(value: OperatorValue, most: float) -> OperatorValue:

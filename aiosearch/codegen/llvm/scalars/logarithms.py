@@ -58,8 +58,8 @@ def _natural(x: OperatorValue, lacking: OperatorValue | None = None) -> Operator
     power, f = split(x)
     s = f / (f + 2.0)
     z, half = s * s, f * f * 0.5
-    tail = z * body.polynomial(z, LOG[x.element])
-    high, low = LN2[x.element]
+    tail = z * body.polynomial(z, LOG[x.scalar])
+    high, low = LN2[x.scalar]
     # The second part of ln 2 is small: it joins the correction before the large terms are added.
     beside = power * low if lacking is None else body.fma(power, low, lacking)
     small = body.fma(s, half + tail, beside)
@@ -69,23 +69,23 @@ def _natural(x: OperatorValue, lacking: OperatorValue | None = None) -> Operator
 def split(x: OperatorValue) -> tuple[OperatorValue, OperatorValue]:
     """k as a float, and f, which is exact."""
     body, form = x.body, format_of(x)
-    root, unit = ROOT[x.element]
+    root, unit = ROOT[x.scalar]
     # Denormals are scaled by 2^23 (or 2^52) first, and the exponent is corrected in `_number`.
     tiny = x < form.least_normal
     bits = body.select(tiny, x * 2.0**form.mantissa, x).bits
     # Adding the difference of 1 and √½ carries into the exponent exactly where the factor is √2 or
     # more, so no comparison is needed.
     stored = (bits + (unit - root)) >> form.mantissa
-    factor = (bits - (stored << form.mantissa) + unit).cast("bitcast", x.element)
+    factor = (bits - (stored << form.mantissa) + unit).cast("bitcast", x.scalar)
     return _number(stored, x, tiny) - form.magic, factor - 1.0
 
 
 def _number(stored: OperatorValue, x: OperatorValue, tiny: OperatorValue) -> OperatorValue:
     """A `stored` exponent as a float with the magic number added."""
     form = format_of(x)
-    magic = x.body.number(form.magic - form.bias, x.element).bits
-    less = x.body.number(form.magic - form.bias - form.mantissa, x.element).bits
-    return (stored + x.body.select(tiny, less, magic)).cast("bitcast", x.element)
+    magic = x.body.number(form.magic - form.bias, x.scalar).bits
+    less = x.body.number(form.magic - form.bias - form.mantissa, x.scalar).bits
+    return (stored + x.body.select(tiny, less, magic)).cast("bitcast", x.scalar)
 
 
 def special(x: OperatorValue, value: OperatorValue) -> OperatorValue:

@@ -39,7 +39,7 @@ logarithm."""
 
 def power(x: OperatorValue, y: OperatorValue) -> OperatorValue:
     """x^y, with the special cases of C99."""
-    size = _size_of_float(x, y) if x.element == "float" else _size(absolute(x), y)
+    size = _size_of_float(x, y) if x.scalar == "float" else _size(absolute(x), y)
     return _signed(x, y, size)
 
 
@@ -71,17 +71,17 @@ def _size(x: OperatorValue, y: OperatorValue) -> OperatorValue:
     body = x.body
     tiny, units = _in_units(x)
     x = body.select(tiny, units, x)
-    near, low_part = _logarithm(x, body.select(tiny, log2(_unit(x)), body.number(0.0, x.element)))
+    near, low_part = _logarithm(x, body.select(tiny, log2(_unit(x)), body.number(0.0, x.scalar)))
     # The product with y is exact as a pair; its second part and the logarithm's go into the reduced
     # argument.
     near, lost = two_product(special(x, near), y)
-    low, high = LIMITS[x.element]
+    low, high = LIMITS[x.scalar]
     # Where the result overflows or is zero the low part may be NaN, and must not reach it.
     inside = absolute(near) < -low
-    low_part = body.select(inside, body.fma(low_part, y, lost), body.number(0.0, x.element))
+    low_part = body.select(inside, body.fma(low_part, y, lost), body.number(0.0, x.scalar))
     power, times, left = reduced(at_least(at_most(near, high), low), 2 * format_of(x).bias)
     left = left + low_part
-    tail = body.polynomial(left, EXP[x.element])
+    tail = body.polynomial(left, EXP[x.scalar])
     return scaled(body.fma(body.fma(tail, left, 1.0), left, 1.0), power, times)
 
 
@@ -95,7 +95,7 @@ def _logarithm(x: OperatorValue, power: OperatorValue) -> DoubleDouble:
     cube = multiply_pairs(multiply_pairs(s, square), _pair(x, THIRDS))
     # From the fifth power of s on, 53 bits suffice: these terms are below 2^-12 of the sum.
     fifth = s[0] * square[0] * square[0] * body.polynomial(square[0], ARTANH)
-    high, low = LN2[x.element]
+    high, low = LN2[x.scalar]
     near, low_part = two_sum(times * high, s[0] * 2.0)
     near, error = two_sum(near, cube[0])
     low_part = low_part + error + (body.fma(times, low, s[1] * 2.0 + cube[1]) + fifth)
@@ -104,7 +104,7 @@ def _logarithm(x: OperatorValue, power: OperatorValue) -> DoubleDouble:
 
 def _quotient(f: OperatorValue) -> DoubleDouble:
     """s = f / (2 + f) as a `DoubleDouble`."""
-    below, lost = fast_two_sum(f.body.number(2.0, f.element), f)
+    below, lost = fast_two_sum(f.body.number(2.0, f.scalar), f)
     near = f / below
     back, error = two_product(near, below)
     return near, ((f - back) - error - near * lost) / below
@@ -113,7 +113,7 @@ def _quotient(f: OperatorValue) -> DoubleDouble:
 def _pair(like: OperatorValue, numbers: tuple[float, float]) -> DoubleDouble:
     """A constant as a `DoubleDouble`."""
     high, low = numbers
-    return like.body.number(high, like.element), like.body.number(low, like.element)
+    return like.body.number(high, like.scalar), like.body.number(low, like.scalar)
 
 
 def _signed(x: OperatorValue, y: OperatorValue, size: OperatorValue) -> OperatorValue:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from ..builder import LlvmValue
 from ..operators import OperatorValue, VectorFunctionBody
 from .double_double import DoubleDouble, fast_two_sum, multiply_pairs
 
@@ -54,7 +55,7 @@ def scalar_function_text(fused: bool) -> tuple[str, set[str]]:
     two bits count. What it returns for small angles means nothing; infinity gives NaN.
     """
     body = VectorFunctionBody(1, fused)
-    x = OperatorValue(body, "double", "%x")
+    x = body.parameter("x", "double")
     bits = x.bits
     stored = (bits >> 52) & 0x7FF
     # Small angles would index the table before its begin.
@@ -68,20 +69,17 @@ def scalar_function_text(fused: bool) -> tuple[str, set[str]]:
     high, low = fast_two_sum(angle[0], angle[1] + (x - x))
     negative = bits.halved(63)
     turns = (quarters.cast("trunc", "i64") ^ negative) - negative
-    return _function(body, (high, low, turns)), body.declarations
+    return _function(body, (high, low, turns)), body.writer.declared
 
 
 def _function(body: VectorFunctionBody, results: tuple[OperatorValue, ...]) -> str:
     """The text of a function that returns these values as a structure."""
-    kind = f"{{ {', '.join(output.kind for output in results)} }}"
-    lines = [f"define internal {kind} {SCALAR_FUNCTION}(double %x) noinline cold {{", *body.lines]
-    whole = "poison"
+    structure = LlvmValue("poison", _kind(body))
     for number, output in enumerate(results):
-        lines.append(
-            f"  %r{number} = insertvalue {kind} {whole}, {output.kind} {output.text}, {number}"
-        )
-        whole = f"%r{number}"
-    return "\n".join([*lines, f"  ret {kind} {whole}", "}", ""])
+        text = f"insertvalue {structure}, {output}, {number}"
+        structure = body.writer.pure(text, structure.scalar)
+    head = f"define internal {structure.type} {SCALAR_FUNCTION}(double %x) noinline cold {{"
+    return "\n".join([head, *body.writer.text, f"  ret {structure}", "}", ""])
 
 
 def _product(mantissa: OperatorValue, start: OperatorValue) -> OperatorValue:
@@ -98,8 +96,8 @@ def _product(mantissa: OperatorValue, start: OperatorValue) -> OperatorValue:
 def _two_over_pi_word(start: OperatorValue, ahead: int) -> OperatorValue:
     """64 bits of 2/π that contain the bit `start`, or `ahead` words later."""
     at = (start >> 6) + ahead
-    place = at.body.line("ptr", f"getelementptr inbounds i64, ptr {TABLE}, i64 {at.text}")
-    return at.body.line("i64", f"load i64, ptr {place.text}")
+    place = at.body.line(f"getelementptr inbounds i64, ptr {TABLE}, {at}", "ptr")
+    return at.body.line(f"load i64, {place}", "i64")
 
 
 def _fraction_as_pair(fraction: OperatorValue, sign: OperatorValue) -> DoubleDouble:
@@ -108,10 +106,9 @@ def _fraction_as_pair(fraction: OperatorValue, sign: OperatorValue) -> DoubleDou
     body = fraction.body
     negative = fraction.halved(127)
     size = (fraction ^ negative) - negative
-    body.declarations.add("declare i128 @llvm.ctlz.i128(i128, i1)")
     # Leading zeros are shifted out, so that both floats have all of their bits however small the
     # fraction is.
-    zeros = body.line("i128", f"call i128 @llvm.ctlz.i128(i128 {size.text}, i1 false)")
+    zeros = body.intrinsic("ctlz", size, flags=["i1 false"])
     moved = size << zeros
     flipped = (sign ^ negative.cast("trunc", "i64")) & (-1 << 63)
     high = (moved >> 75).cast("trunc", "i64")
@@ -144,7 +141,7 @@ def reduce_far_angles(x: OperatorValue) -> tuple[OperatorValue, OperatorValue, O
     turn."""
     body = x.body
     text, calls = scalar_function_text(body.fused)
-    body.declarations |= calls
+    body.writer.declared |= calls
     body.helpers |= {TABLE: two_over_pi_text(), SCALAR_FUNCTION: text}
     called = SCALAR_FUNCTION if body.lanes == 1 else f"{SCALAR_FUNCTION}.v{body.lanes}"
     if body.lanes > 1:
@@ -158,20 +155,18 @@ def _where_needed(
     """Calls the reduction if any angle is large, and takes its results for those."""
     body = x.body
     near = x, body.number(0.0, "double"), body.number(0, "i64")
-    body.lines += [f"  br i1 {body.any_lane(far).text}, label %far, label %near", "far:"]
     kind = _kind(body)
-    reduced = body.line("double", f"call {kind} {called}({x.kind} {x.text})").text
-    parts = [
-        body.select(
-            far, body.line(unchanged.element, f"extractvalue {kind} {reduced}, {number}"), unchanged
-        )
-        for number, unchanged in enumerate(near)
-    ]
-    body.lines += ["  br label %near", "near:"]
-    angle, tail, turns = (
-        body.merged(unchanged, "entry", part, "far")
-        for unchanged, part in zip(near, parts, strict=True)
-    )
+
+    def reduce() -> list[OperatorValue]:
+        reduced = body.writer.pure(f"call {kind} {called}({x})", kind)
+        return [
+            body.select(
+                far, body.line(f"extractvalue {reduced}, {number}", unchanged.scalar), unchanged
+            )
+            for number, unchanged in enumerate(near)
+        ]
+
+    angle, tail, turns = body.when(body.vectors.any_lane(far.value), near, reduce)
     return angle, tail, turns
 
 

@@ -60,13 +60,13 @@ def cos(x: OperatorValue) -> OperatorValue:
 
 def _wave(x: OperatorValue, ahead: int) -> OperatorValue:
     """The sine of an angle `ahead` quarters of a turn further."""
-    turns, angle = _reduced_float(x) if x.element == "float" else _reduced(x)
+    turns, angle = _reduced_float(x) if x.scalar == "float" else _reduced(x)
     turns = turns + ahead
     odd = (turns & 1).equals(1)
     value = x.body.select(odd, _cosine(*angle), _sine(*angle))
     # Bit 1 of the quarters is the sign: shifted to the sign bit and flipped there.
-    flipped = (turns << (30 if x.element == "float" else 62)) & format_of(x).sign
-    return (value.bits ^ flipped).cast("bitcast", x.element)
+    flipped = (turns << (30 if x.scalar == "float" else 62)) & format_of(x).sign
+    return (value.bits ^ flipped).cast("bitcast", x.scalar)
 
 
 def _reduced_float(x: OperatorValue) -> tuple[OperatorValue, DoubleDouble]:
@@ -106,7 +106,7 @@ def _turns(angle: OperatorValue) -> tuple[OperatorValue, OperatorValue]:
 def _sine(x: OperatorValue, tail: OperatorValue) -> OperatorValue:
     """The sine of an angle that `_reduced` has returned."""
     body = x.body
-    first, *higher = SIN[x.element]
+    first, *higher = SIN[x.scalar]
     z = x * x
     cube = z * x
     tail_terms = body.polynomial(z, tuple(higher))
@@ -121,5 +121,5 @@ def _cosine(x: OperatorValue, tail: OperatorValue) -> OperatorValue:
     half = z * 0.5
     # 1 - x²/2 is rounded; what it lost is added with the small terms.
     near = 1.0 - half
-    bent = z * z * x.body.polynomial(z, COS[x.element]) - x * tail
+    bent = z * z * x.body.polynomial(z, COS[x.scalar]) - x * tail
     return near + (((1.0 - near) - half) + bent)

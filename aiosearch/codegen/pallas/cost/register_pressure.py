@@ -47,7 +47,8 @@ soon."""
 TALL_DOT_ROWS = 64
 """Rows from which four warps multiply at once, with operands as they are in shared memory."""
 WARPGROUP_WARPS = 4
-"""Schedulers of a multiprocessor; each has its own warps and matrix unit."""
+"""Warps that multiply together: one for each scheduler of a multiprocessor, which has warps and a
+matrix unit of its own."""
 
 
 class WarpLayout:
@@ -122,9 +123,9 @@ class WarpLayout:
             yield from self._dots(operand)
 
 
-_ADDRESS_REGISTERS = 0.5
+_ADDRESS_BYTES_PER_BYTE = 0.5
 """Bytes of an address for each byte of a tile: eight for sixteen that are loaded at once."""
-_WORK_REGISTERS = 4
+_WORK_BYTES_PER_ELEMENT = 4
 """Bytes of an element that is computed with."""
 _BYTES_PER_WARP_REGISTER = 32 * 4
 """Bytes of a register, in all threads of a warp."""
@@ -215,7 +216,9 @@ class _PressureCounter:
     def _value(self, node: TileNode) -> float:
         if node not in self._values:
             wide = (
-                _WORK_REGISTERS if self._loops.accumulates(node) else BYTES[node.stage.target.dtype]
+                _WORK_BYTES_PER_ELEMENT
+                if self._loops.accumulates(node)
+                else BYTES[node.stage.target.dtype]
             )
             self._values[node] = self._spread(node, node.indices, wide)
         return self._values[node]
@@ -231,15 +234,15 @@ class _PressureCounter:
         """
         moving = self._moving(node, loops) / self._all
         if not self._layout.dot(node):
-            return moving + self._spread(node, node.all_indices, _WORK_REGISTERS)
+            return moving + self._spread(node, node.all_indices, _WORK_BYTES_PER_ELEMENT)
         own_registers = (
             0.0
             if self._loops.accumulates(node)
-            else self._spread(node, node.indices, _WORK_REGISTERS)
+            else self._spread(node, node.indices, _WORK_BYTES_PER_ELEMENT)
         )
         return (
             own_registers
-            + moving * (_ADDRESS_REGISTERS if loops else 1)
+            + moving * (_ADDRESS_BYTES_PER_BYTE if loops else 1)
             + self._warping.held(node) / _BYTES_PER_WARP_REGISTER
         )
 

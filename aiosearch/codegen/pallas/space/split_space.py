@@ -47,7 +47,7 @@ from .tiling_space import TilingSpace, by_tiles, no_tiling_error
 if TYPE_CHECKING:
     from ....devices import Device
 
-_MOST_SPLIT_INDICES = 4
+_MOST_BLOCKS_PER_MULTIPROCESSOR = 4
 """Blocks for each multiprocessor that parts may give, at most."""
 _FEW_PARTS = 4
 """Into no more parts a reduction is split that has blocks enough."""
@@ -146,7 +146,7 @@ class SplitSpace:
             count for count in (1, *_split_powers(loop_index)) if _are_equal(loop_index, count)
         )
         least = min(self._device.units, self._blocks * most)
-        return least <= self._blocks * parts <= _MOST_SPLIT_INDICES * self._device.units
+        return least <= self._blocks * parts <= _MOST_BLOCKS_PER_MULTIPROCESSOR * self._device.units
 
     def _may_be_joined(self, loop_index: ir.LoopIndex, parts: int) -> bool:
         """Whether the parts can be combined."""
