@@ -16,7 +16,6 @@ launch of 2^31 or more threads in one dimension is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..ir.operations import (
@@ -310,11 +309,3 @@ def _fits(existing: tuple[int, int], type: ScalarType) -> bool:
     bits = 8 * type.size
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if type.is_signed else (0, (1 << bits) - 1)
     return low <= existing[0] and existing[1] <= high
-
-
-def shapes_of(body: Region, grouping: Grouping, outside: Mapping[IrValue, Shape]) -> Shapes:
-    """The shapes in a loop over threads; what the block computes outside of it is uniform."""
-    shapes = Shapes(grouping)
-    shapes.of.update(outside)
-    shapes.block(body)
-    return shapes

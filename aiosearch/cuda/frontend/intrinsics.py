@@ -157,14 +157,6 @@ _ATOMICS = {
 _SHUFFLES = {"__shfl": "idx", "__shfl_up": "up", "__shfl_down": "down", "__shfl_xor": "xor"}
 _VOTES = {"__ballot": "ballot", "__any": "any", "__all": "all"}
 _FENCES = frozenset({"__threadfence", "__threadfence_block", "__threadfence_system"})
-_FAST = frozenset(name for name in _MATH if name.startswith("__") and name.endswith("f")) - {
-    "__fadd_rnf"
-}
-
-
-def is_fast(name: str) -> bool:
-    """Whether a GPU computes the function with a larger error than ours."""
-    return name in _FAST
 
 
 def translated(translator: Translator, cursor: Cursor, name: str) -> Leaves | None:

@@ -75,11 +75,6 @@ def is_reference(type: ClangType) -> bool:
     return kind(type) in ("LVALUEREFERENCE", "RVALUEREFERENCE")
 
 
-def referred(type: ClangType) -> ClangType:
-    """What a reference refers to; another type itself."""
-    return canonical(type).get_pointee() if is_reference(type) else type
-
-
 def pointee(type: ClangType) -> ClangType:
     return canonical(type).get_pointee()
 

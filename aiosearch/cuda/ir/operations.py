@@ -366,8 +366,3 @@ def _uses(block: Region, uses: set[IrValue], defined: set[IrValue]) -> None:
 def has_barrier(block: Region) -> bool:
     """Whether threads of a block wait for each other somewhere in it."""
     return any(isinstance(item, Barrier) and item.level == "block" for item in walk(block))
-
-
-def uses_warps(block: Region) -> bool:
-    """Whether threads of a warp exchange values somewhere in it."""
-    return any(isinstance(item, Warp) for item in walk(block))

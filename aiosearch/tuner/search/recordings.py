@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from statistics import median
 
 import msgspec
 from msgspec import Struct
@@ -206,11 +205,6 @@ def replay(
             state.fit()
     measurements = reached or len(recorded.points)
     return SpaceReplay(algorithm, measurements, len(recorded.points), tuple(trajectory))
-
-
-def median_share(replays: Sequence[SpaceReplay]) -> float:
-    """The middle of the shares of replays that differ in their seeds."""
-    return median(run.share for run in replays)
 
 
 def _tupled(site: AnySite) -> AnySite:
