@@ -2,7 +2,8 @@
 JAX, with the reason.
 
 Example: `dot_general` is `EquationKind.MULTILINEAR`; `sort` is `OPAQUE`, as the tensor language has
-no such operator; so is a `dot_general` with `precision=HIGHEST`, as no rewrite keeps that.
+no such operator; so is a `dot_general` with `precision=HIGHEST` where that means something, as no
+rewrite keeps that.
 
 `classify_equations` reads each equation by itself with `JaxprReader`, on inputs of its operands'
 types. Whether a group of them can be read together is asked by `pieces`.
@@ -132,6 +133,10 @@ _LOOPS = frozenset({"scan", "while"})
 _THIS_PACKAGE = str(Path(__file__).parent)
 _DEFAULT_ALGORITHMS = {"bfloat16": "BF16_BF16_F32", "float16": "F16_F16_F32"}
 """The precision with which XLA multiplies these types anyway: asking for it asks for nothing."""
+_LEVELS = frozenset({"DEFAULT", "HIGH", "HIGHEST"})
+"""The levels of `jax.lax.Precision`, which a CPU has only the highest of for `_FULL_PRODUCTS`."""
+_FULL_PRODUCTS = frozenset({"float32", "float64"})
+"""Operands that a CPU multiplies as they are, at whatever level."""
 _WIDE_INTEGERS = frozenset({"int64", "uint64"})
 """The language's integers have 32 bits."""
 
@@ -150,19 +155,23 @@ class ClassifiedEquation:
     """Why it is `OPAQUE`, with its place in the user's code; empty otherwise."""
 
 
-def classify_equations(flat: FlatJaxpr, precision: object = None) -> list[ClassifiedEquation]:
+def classify_equations(
+    flat: FlatJaxpr, precision: object = None, on_cpu: bool = False
+) -> list[ClassifiedEquation]:
     """Classifies every equation by itself: its operands are inputs, but for constants that are
     numbers.
 
-    `precision` is what products have here that ask for none.
+    `precision` is what products have here that ask for none. With `on_cpu` nothing but a CPU runs
+    them, where all levels of precision are one for products of `_FULL_PRODUCTS`.
     """
-    classifier = _Classifier(flat, precision)
+    classifier = _Classifier(flat, precision, on_cpu)
     return [classifier.step(index, equation) for index, equation in enumerate(flat.equations)]
 
 
 class _Classifier:
-    def __init__(self, flat: FlatJaxpr, precision: object) -> None:
+    def __init__(self, flat: FlatJaxpr, precision: object, on_cpu: bool) -> None:
         self.precision = precision
+        self.on_cpu = on_cpu
         self.constants = ClosedOverConstants()
         self.reader = JaxprReader(self.constants)
         self.known: dict[Var, TracedValue] = {}
@@ -172,9 +181,9 @@ class _Classifier:
     def step(self, index: int, equation: JaxprEqn) -> ClassifiedEquation:
         fixed = all(isinstance(atom, Literal) or atom in self.known for atom in equation.invars)
         results: Sequence[Known] = ()
-        refusal = why_unreadable(equation, self.precision) or self.refuse_wide_integers(
-            equation, fixed
-        )
+        refusal = why_unreadable(
+            equation, self.precision, self.on_cpu
+        ) or self.refuse_wide_integers(equation, fixed)
         if not refusal:
             results = self.reader.equation(equation, [self.value(atom) for atom in equation.invars])
             refusal = self.unread(equation, results)
@@ -229,11 +238,11 @@ def unknown(var: Var, name: str) -> Known:
         return error
 
 
-def why_unreadable(equation: JaxprEqn, precision: object = None) -> str:
+def why_unreadable(equation: JaxprEqn, precision: object = None, on_cpu: bool = False) -> str:
     """Why an equation stays as it is, whatever it computes; empty where nothing is against reading
     it."""
     for part in nested(equation):
-        reason = _reason(part, precision)
+        reason = _reason(part, precision, on_cpu)
         if reason:
             return _describe_failure(part, reason)
     return ""
@@ -248,7 +257,7 @@ def _describe_failure(equation: JaxprEqn, reason: str) -> str:
     return f"{equation.primitive.name}{why}{where}"
 
 
-def _reason(equation: JaxprEqn, precision: object) -> str:
+def _reason(equation: JaxprEqn, precision: object, on_cpu: bool) -> str:
     name, params = equation.primitive.name, equation.params
     # A print or a callback: how often and when it happens is a part of what the function does.
     if equation.effects:
@@ -259,7 +268,7 @@ def _reason(equation: JaxprEqn, precision: object) -> str:
         return "it has a gradient of its own"  # which jax cannot find in a batched replacement
     if name in _PLACEMENT_HINTS:
         return "it says where or in which order something runs"
-    if _is_precise(equation, precision) or params.get("accuracy") is not None:
+    if _is_precise(equation, precision, on_cpu) or params.get("accuracy") is not None:
         return "it asks for a precision"
     context = equation.ctx
     if context.compute_type is not None or context.xla_metadata:
@@ -267,20 +276,24 @@ def _reason(equation: JaxprEqn, precision: object) -> str:
     return ""
 
 
-def _is_precise(equation: JaxprEqn, default: object) -> bool:
+def _is_precise(equation: JaxprEqn, default: object, on_cpu: bool) -> bool:
     """Whether a product asks for a precision that is not the one that every product has here."""
     if "precision" not in equation.params:
         return False
     asked = _named(equation.params["precision"])
-    if default is not None:
-        return asked != _named(default)
-    # An algorithm is usual for operands of one type only.
     dtypes = {str(aval(operand).dtype) for operand in equation.invars}
+    # XLA computes these on a CPU in their own type, whatever level is asked for; algorithms, such
+    # as one with operands in bfloat16, do mean something there.
+    level_counts = not (on_cpu and dtypes <= _FULL_PRODUCTS)
+    ignored = frozenset[str]() if level_counts else _LEVELS
+    if default is not None:
+        return asked - ignored != _named(default) - ignored
+    # An algorithm is usual for operands of one type only.
     defaults = {
         "DEFAULT",
         *(_DEFAULT_ALGORITHMS.get(dtype) for dtype in dtypes if len(dtypes) == 1),
     }
-    return bool(asked - defaults)
+    return bool(asked - defaults - ignored)
 
 
 def _named(precision: object) -> set[str]:

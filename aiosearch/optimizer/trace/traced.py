@@ -93,6 +93,8 @@ class Traced:
     settings: JaxSettings
     precision: object
     """The precision of products that ask for none, under the settings of the trace."""
+    platform: str
+    """Where jax puts arrays that are on no device yet, under the settings of the trace."""
     largest: int
     """Equations that a region has at most, where it can be parted."""
 
@@ -120,10 +122,17 @@ class Traced:
         ]
         return (*(sharding for sharding in arguments if sharding is not None), *spread)
 
+    @property
+    def on_cpu(self) -> bool:
+        """Whether nothing but a CPU will run the function."""
+        sets: list[set[jax.Device]] = [sharding.device_set for sharding in self.shardings]
+        platforms = {device.platform for devices in sets for device in devices}
+        return (platforms or {self.platform}) == {"cpu"}
+
     def cut(self) -> CutFunction:
         """Cuts the function. Nothing in here asks jax to trace, so that any thread will do."""
         flat = inline_calls(self.jaxpr)
-        steps = classify_equations(flat, self.precision)
+        steps = classify_equations(flat, self.precision, self.on_cpu)
         # Arrays that are closed over never change under a trace, as jax has it.
         constants = {flat.inputs[at] for at in self.constant} | set(flat.constants)
         groups = regions(flat, steps, self.largest)
@@ -167,7 +176,15 @@ def trace(
     closed, tree = _traced(form, leaves)
     constant = form.places(argument_positions(constant_argnums, form.count))
     return Traced(
-        form, tuple(leaves), constant, closed, tree, current_settings(), _precision(), largest
+        form,
+        tuple(leaves),
+        constant,
+        closed,
+        tree,
+        current_settings(),
+        _precision(),
+        _platform(),
+        largest,
     )
 
 
@@ -202,6 +219,13 @@ def _precision() -> object:
     # means here.
     (equation,) = jax.make_jaxpr(jax.lax.dot)(*[np.zeros((1, 1), np.float32)] * 2).eqns
     return equation.params["precision"]
+
+
+def _platform() -> str:
+    """Where jax puts an array that nobody has placed, under the settings of this thread."""
+    config: Any = jax.config
+    chosen = config.jax_default_device
+    return str(getattr(chosen, "platform", chosen or jax.default_backend()))
 
 
 def _traced(form: CallSignature, leaves: Sequence[Leaf]) -> tuple[ClosedJaxpr, PyTreeDef]:

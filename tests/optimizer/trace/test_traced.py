@@ -18,6 +18,8 @@ from jax import lax
 
 from aiosearch.capture import capture
 from aiosearch.optimizer.trace import CutFunction, SpliceError, Subject, cut
+from aiosearch.optimizer.trace.equations import classify_equations
+from aiosearch.optimizer.trace.flat_jaxpr import inline_calls
 from aiosearch.optimizer.trace.traced import trace
 
 SQUARE = jax.ShapeDtypeStruct((6, 6), "float32")
@@ -131,7 +133,7 @@ LEFT_ALONE: dict[str, Callable[..., Any]] = {
     "sorted": lambda x: jnp.sort(x),
     "whole": lambda x: jnp.arange(6) + jnp.argmax(x, axis=0),
     "barrier": lambda x: lax.optimization_barrier(x),
-    "precise": lambda x: jnp.matmul(x, x, precision="highest"),
+    "precise": lambda x: jnp.matmul(x, x, precision="BF16_BF16_F32"),
     "moved": lambda x: x.T.reshape(-1)[3:],
     "one": lambda x: jnp.sin(x),
     "nothing": lambda x: jnp.ones((6, 6)) / 3,
@@ -348,14 +350,31 @@ def test_the_precision_that_every_product_has_is_none_of_their_own(setting: str)
     """What stands in their place has it as well, where it runs."""
     with jax.default_matmul_precision(setting):
         assert sizes(products()) == [3]
-        assert sizes(products(precision="default")) == [2]
+        asks_for_less = setting == "BF16_BF16_F32"
+        assert sizes(products(precision="default")) == [2 if asks_for_less else 3]
     assert not products().left_alone
 
 
 def test_a_precision_of_its_own_leaves_a_product_alone() -> None:
-    made = products(precision="highest")
+    made = products(precision="BF16_BF16_F32")
     assert made.left_alone[0].startswith("dot_general (it asks for a precision)")
     assert sizes(made) == [2]
+
+
+@pytest.mark.parametrize("level", ["highest", "high", "default"])
+def test_a_cpu_has_one_level_of_precision_for_products_of_single_precision(level: str) -> None:
+    def f(a: Any, b: Any) -> Any:
+        return jnp.diag(jnp.dot(a, b, precision=level))
+
+    assert len(cut(f, SQUARE, SQUARE).regions) == 1
+    assert not products(precision=level).left_alone
+
+
+def test_a_level_of_precision_counts_where_no_cpu_runs_the_product() -> None:
+    flat = inline_calls(jax.make_jaxpr(lambda x: jnp.matmul(x, x, precision="highest"))(SQUARE))
+    refusals = {cpu: classify_equations(flat, on_cpu=cpu)[0].refusal for cpu in (False, True)}
+    assert "it asks for a precision" in refusals[False]
+    assert not refusals[True]
 
 
 @pytest.mark.parametrize(
