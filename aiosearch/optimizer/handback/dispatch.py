@@ -10,13 +10,15 @@ with f32[9, 16] or under `jax.enable_x64` runs `f`.
 `CheckedDispatch` looks at each call with `CallGuard`. `TrustingDispatch` lets the cache of
 `jax.jit` do that: jax traces once for each kind of call, and what is traced looks at the call and
 raises for another kind. It is safe only where all that the guard looks at is in jax's cache key.
+Where nothing is replaced no call has to be told apart: `compiled_original` is what `jax.jit` gives.
 
 Invariant: a call that `CallGuard.leaves` refuses never runs a replacement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 
 import jax
 import numpy as np
@@ -200,6 +202,10 @@ class TrustingDispatch:
 
     So a call takes hardly more Python than one of `jax.jit`. Where there are several devices, it is
     trusted whose arrays are at `home`.
+
+    `direct` spares the rest as well where nothing is packed and there is one device: it takes a
+    call's own arguments, and raises one of `REFUSALS` for a call of another kind, which then is
+    `refused`. It is there as long as calls are trusted, since each refusal is a trace in vain.
     """
 
     def __init__(self, spliced: Spliced, guard: CallGuard, home: Home | None = None) -> None:
@@ -210,6 +216,11 @@ class TrustingDispatch:
         self._packs = spliced.packs({})
         self._run = jax.jit(_named(spliced, self._checked))
         self._trusting, self._fitting = True, 0
+        nothing_packed = not jax.tree_util.tree_leaves(self._packs)
+        self._straight = (
+            jax.jit(_named(spliced, self._spelled)) if nothing_packed and home is None else None
+        )
+        self.direct: Function | None = self._straight
 
     def __call__(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> PyTree:
         """What the call gives, or `OTHER`."""
@@ -221,17 +232,37 @@ class TrustingDispatch:
         ):
             try:
                 return self._run(self._packs, args, kwargs)
-            except (_OtherCallError, TypeError, ValueError, OverflowError):
-                # Tracing in vain costs more than looking at each call.
-                self._trusting, self._fitting = False, 0
+            except REFUSALS:
+                self._distrust()
+        return self._looked_at(args, kwargs)
+
+    def refused(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> PyTree:
+        """The result of a call that `direct` refused, or `OTHER`."""
+        self._distrust()
+        return self._looked_at(args, kwargs)
+
+    def _distrust(self) -> None:
+        """Has each call looked at from now on: tracing in vain costs more than that."""
+        self._trusting, self._fitting, self.direct = False, 0, None
+
+    def _looked_at(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> PyTree:
         leaves = self._guard.leaves(args, kwargs)
         if leaves is None:
             self._fitting = 0
             return OTHER
         self._fitting += 1
-        self._trusting = self._trusting or self._fitting >= ENOUGH
+        if self._fitting >= ENOUGH:
+            self._trusting, self.direct = True, self._straight
         positional, named = self._call.arguments(leaves)
+        if self._straight is not None:
+            return self._straight(*positional, **named)
         return self._run(self._packs, tuple(positional), named)
+
+    def _spelled(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
+        # Another spelling of the same call would be compiled once more: it is put in order first.
+        if not self._call.usual(args, kwargs):
+            raise _OtherCallError
+        return self._checked(self._packs, args, kwargs)
 
     def _checked(
         self, packs: Packs, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
@@ -246,11 +277,57 @@ class _OtherCallError(Exception):
     """A call that the function was not made for."""
 
 
+REFUSALS = (_OtherCallError, TypeError, ValueError, OverflowError)
+"""What `TrustingDispatch.direct` raises for calls that it was not made for: the last three are
+jax's where it finds no type for an argument, and the function's own, which then come once more."""
+
+
 def _result(spliced: Spliced, leaves: Sequence[Leaf], packs: Packs) -> PyTree:
     """The result of the pieces; where none is replaced, of the function itself."""
     if spliced.replacements:
         return spliced.tree(leaves, packs)
     return spliced.cut.call.run(leaves)
+
+
+def compiled_original(cut: CutFunction) -> Callable[..., PyTree]:
+    """The function as `jax.jit` compiles it, for any call: static arguments stay out of the trace.
+
+    A function that is compiled already, or that donates its arguments, is given as it is: a `jit`
+    around it would change when it compiles, or hold what it gives away.
+    """
+    function = cut.function
+    if is_compiled(function) or cut.donates:
+        return function
+    static = cut.call.static
+    places = [at for at in static if isinstance(at, int)]
+    names = [name for name in static if isinstance(name, str)]
+    with use_settings(cut.settings):
+        # Without names jax finds those of the positions, for calls that give them by name.
+        return jax.jit(
+            _hashable(function), static_argnums=places or None, static_argnames=names or None
+        )
+
+
+def is_compiled(function: object) -> bool:
+    """Whether it is what `jax.jit` gives, which needs nothing more."""
+    return hasattr(function, "lower") and hasattr(function, "trace")
+
+
+def _hashable(function: Function) -> Function:
+    """The function itself, or a wrapper where it has no hash, which `jax.jit` asks for: an object
+    need not have one."""
+    try:
+        hash(function)
+    except TypeError:
+        pass
+    else:
+        return function
+
+    @wraps(function)
+    def called(*args: PyTree, **kwargs: PyTree) -> PyTree:
+        return function(*args, **kwargs)
+
+    return called
 
 
 def _named(spliced: Spliced, run: Function) -> Function:

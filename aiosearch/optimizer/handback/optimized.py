@@ -14,7 +14,15 @@ from ...capture.jax_types import PyTree
 from ...capture.names import shown
 from ..outcomes.report import Report
 from ..trace.splice import Spliced
-from .dispatch import OTHER, CallGuard, dispatcher
+from .dispatch import (
+    OTHER,
+    REFUSALS,
+    CallGuard,
+    CheckedDispatch,
+    TrustingDispatch,
+    compiled_original,
+    dispatcher,
+)
 
 _PARTIALS = (functools.partial, jax.tree_util.Partial)
 
@@ -74,7 +82,8 @@ class Optimized(FunctionWrapper[P, R]):
     derivative and batch, runs the original. Arrays that are closed over stay what they were when it
     was traced, as under `jax.jit`.
 
-    Where nothing faster was found, such calls run the original, compiled.
+    Where nothing is replaced, every call runs the original as `jax.jit` compiles it, or as it is
+    where it was compiled already; what Python does for such a call is what it does for `jax.jit`.
 
     What was made beforehand of constant arrays is kept as long as this is, and used where exactly
     those arrays come in; others run what is fastest without it.
@@ -97,11 +106,15 @@ class Optimized(FunctionWrapper[P, R]):
         self._source = source
         self._spliced = spliced
         self._guard = CallGuard(spliced.cut, device)
-        compiled = _is_compiled(self._original) or spliced.cut.donates
-        # A function that is compiled already, or that donates its arguments, is called as it is: a
-        # `jit` around it would change when it compiles, or hold what it gives away.
-        as_it_is = not spliced.replacements and compiled
-        self._runs = None if as_it_is else dispatcher(spliced, self._guard)
+        self._runs: CheckedDispatch | TrustingDispatch | None
+        if spliced.replacements:
+            self._runs = dispatcher(spliced, self._guard)
+        else:
+            run = compiled_original(spliced.cut)
+            self._runs = None if run is self._original else dispatcher(spliced, self._guard)
+            # What Python does for a method takes half a microsecond, a tenth of a short call.
+            self.__class__ = _calling(type(self), run)
+        self._trusting = self._runs if isinstance(self._runs, TrustingDispatch) else None
 
     @property
     def spliced(self) -> Spliced:
@@ -126,9 +139,15 @@ class Optimized(FunctionWrapper[P, R]):
         return self._guard.kind
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if self._runs is None:
-            return self._original(*args, **kwargs)
-        result = self._runs(args, kwargs)
+        trusting = self._trusting
+        if trusting is not None and (direct := trusting.direct) is not None:
+            try:
+                return direct(*args, **kwargs)  # type: ignore[no-any-return]  # as the original
+            except REFUSALS:
+                result = trusting.refused(args, kwargs)
+        else:
+            assert self._runs is not None, "where nothing is replaced, `_calling` has the call"
+            result = self._runs(args, kwargs)
         return self._original(*args, **kwargs) if result is OTHER else result
 
     def attempt(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> PyTree:
@@ -152,6 +171,11 @@ class Optimized(FunctionWrapper[P, R]):
         return f"<optimized {shown(self.original)}>"
 
 
-def _is_compiled(function: object) -> bool:
-    """Whether it is what `jax.jit` gives, which needs nothing more."""
-    return hasattr(function, "lower") and hasattr(function, "trace")
+def _calling(kind: type[Optimized[P, R]], run: Callable[..., PyTree]) -> type[Optimized[P, R]]:
+    """A class like `kind` whose instances are called as `run` is, without a method in between.
+
+    Python looks for `__call__` in the class alone, so that each instance has a class of its own.
+    """
+    names = ("__module__", "__qualname__", "__doc__")
+    body = {"__call__": staticmethod(run), **{name: getattr(kind, name) for name in names}}
+    return type(kind.__name__, (kind,), body)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 from statistics import median
 
 import jax
@@ -26,6 +26,7 @@ from ...capture.jax_types import Function, Leaf, PyTree
 from ...measure import Ratio
 from ...measure.ratios import paired_ratio
 from ...measure.worker.timing import settle, wait_for
+from ..handback.dispatch import compiled_original
 from ..handback.optimized import Optimized
 from ..jax_settings import use_settings
 
@@ -92,15 +93,9 @@ class AsCalledRace:
     def race(self, fast: Optimized[..., PyTree]) -> AsCalledTimes:
         """Calls the function, compiled by `jax.jit`, and `fast` in turns. Blocks."""
         cut = fast.spliced.cut
-        static = cut.call.static
-        # The drop-in keeps static arguments out of the trace, and so does `jax.jit` for a fair
-        # comparison.
-        places = [at for at in static if isinstance(at, int)]
-        names = [name for name in static if isinstance(name, str)]
         with use_settings(cut.settings):
-            function = _hashable(self.function)
-            usual = jax.jit(function, static_argnums=places, static_argnames=names)
-            return self._raced(usual, fast)
+            # What a user has without us: the drop-in keeps static arguments out of the trace too.
+            return self._raced(compiled_original(cut), fast)
 
     def _raced(self, usual: Function, fast: Function) -> AsCalledTimes:
         """The times of both, each first in every second round."""
@@ -154,20 +149,3 @@ class AsCalledRace:
 
     def _call(self, function: Function) -> PyTree:
         return function(*self.args, **self.kwargs)
-
-
-def _hashable(function: Function) -> Function:
-    """The function itself, or a wrapper where it has no hash, which `jax.jit` asks for: an object
-    need not have one."""
-    try:
-        hash(function)
-    except TypeError:
-        pass
-    else:
-        return function
-
-    @wraps(function)
-    def called(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        return function(*args, **kwargs)
-
-    return called

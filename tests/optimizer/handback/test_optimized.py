@@ -6,6 +6,7 @@ import copy
 import functools
 import inspect
 import pickle
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -213,7 +214,7 @@ def test_arrays_that_are_spread_or_in_another_memory_run_the_original() -> None:
 
 
 def test_without_replacements_it_is_the_original_compiled() -> None:
-    """For the calls that it was made for; others are made as they are."""
+    """For each kind of call once, as under `jax.jit`."""
     assert Optimized(Spliced(cut(product, X, 2 * W)))(X, W)["found"].shape == (4, 6)
     calls: list[Any] = []
     f: Any = lambda x: calls.append(type(x)) or x @ x.T  # noqa: E731
@@ -223,11 +224,32 @@ def test_without_replacements_it_is_the_original_compiled() -> None:
     assert len(calls) == 2  # each time it was traced
     for _ in range(3):
         fast(X[:2])
-    assert len(calls) == 5
+    assert len(calls) == 3
+
+
+def test_without_replacements_no_code_of_ours_runs_in_a_call() -> None:
+    """Python goes from the call to what `jax.jit` made, and static arguments stay static."""
+    fast: Optimized[..., Any] = Optimized(Spliced(cut(scaled, X, 3, static_argnums=1)))
+    fast(X, 3)
+    calls: list[str] = []
+    sys.setprofile(lambda frame, event, argument: calls.append(event))
+    try:
+        fast(X, 3)
+    finally:
+        sys.setprofile(None)
+    assert "call" not in calls
+    np.testing.assert_allclose(fast(X, times=4), scaled(X, 4), rtol=1e-6)
+    assert isinstance(fast, Optimized)
+    assert type(fast).__name__ == "Optimized"
+
+
+def scaled(x: Any, times: int) -> Any:
+    assert isinstance(times, int)
+    return jnp.tanh(x) * times
 
 
 def test_without_replacements_a_compiled_function_is_called_as_it_is() -> None:
-    compiled = jax.jit(product)
+    compiled = jax.jit(lambda x, w: product(x, w))
     fast = Optimized(Spliced(cut(compiled, X, W)))
     before = compiled._cache_size()
     fast(X, W)
@@ -283,7 +305,7 @@ def test_attributes_of_the_function_are_there() -> None:
 
 def test_it_is_a_method_where_a_class_has_it() -> None:
     class Layer:
-        product = Optimized(Spliced(cut(lambda self, x: x @ x.T, 2.0, X)))
+        product = Runs(lambda self, x: x @ x.T, 2.0, X).fast
 
     assert isinstance(Layer.product, Optimized)
     with pytest.raises(TypeError):
