@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 from msgspec import Struct
@@ -191,14 +192,16 @@ class _VerifiedRewrites:
 
     def composed(self) -> Iterator[Program]:
         """What fused kernels compute that the superoptimizer finds, as plain operators."""
-        yield from self._composer().unfused(self._original, COMPOSED_PROGRAMS)
+        yield from self._composer.unfused(self._original, COMPOSED_PROGRAMS)
 
     def _fused(self) -> Iterator[Program]:
-        fused = self._composer().fused(self._original)
+        fused = self._composer.fused(self._original)
         if fused is not None:
             yield fused
 
+    @cached_property
     def _composer(self) -> Composer:
+        # A single one: what it has found for plain operators is what kernels are made of.
         return Composer(default_device(), self._question.budget.search_seconds / 2)
 
     def kernels(self, forms: Sequence[_VerifiedRewrite]) -> list[CandidateSource]:

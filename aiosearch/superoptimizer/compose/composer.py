@@ -12,13 +12,16 @@ Invariant: a piece is searched once, however many partitions contain it; equal p
 search. When the time is over, pieces that were not searched have no price, and the partition does
 without them.
 
-Cost: one derivation graph per distinct piece, which is what takes the time.
+Cost: one derivation graph per distinct piece, which is what takes the time. The stages of the
+partition are limited by the seconds (`STAGES_PER_SECOND`), so that they leave most of the time to
+the pieces; a plan is made once for each program.
 
 See docs/why/superoptimizer.md.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from itertools import islice
@@ -38,10 +41,12 @@ from ..derive.lower_bounds import least_seconds
 from ..enumeration.problem import Found, Fusion
 from ..progress import ShouldContinue
 from ..space import Space
-from .partition import PartitionError, Plan, partition, reassembled
+from .partition import MOST_STAGES, PartitionError, Plan, partition, reassembled
 
 MOST_OPERATORS = 8
 """The most operators of a piece."""
+STAGES_PER_SECOND = 4_000
+"""Stages of a partition for each second that a composer has: some tenths of that second."""
 ONE = Space(kernels=1, custom_kernels=1)
 """The space of a piece: one kernel, made for it."""
 
@@ -52,6 +57,8 @@ class Composer:
     def __init__(self, device: Device, seconds: float) -> None:
         self._device = device
         self._deadline = time.monotonic() + seconds
+        self._most_stages = min(MOST_STAGES, math.ceil(seconds * STAGES_PER_SECOND))
+        self._plans: dict[Program, Plan | None] = {}
         self._searched: dict[Program, _Piece | None] = {}
 
     def unfused(self, program: Program, most: int) -> list[Program]:
@@ -85,15 +92,27 @@ class Composer:
         return reassembled(plan, [kernel or piece.program for kernel, piece in pairs])
 
     def _plan(self, program: Program) -> Plan | None:
+        # None is remembered too: time only gets less.
+        if program not in self._plans:
+            self._plans[program] = self._partition(program)
+        return self._plans[program]
+
+    def _partition(self, program: Program) -> Plan | None:
         # Search has no operator for casts, so pieces are cut from the program without those of half
         # types.
         searched = uncast(program)
         try:
             return partition(
-                searched, self._price, MOST_OPERATORS, least=self._least, searchable=_searchable
+                searched,
+                self._price,
+                MOST_OPERATORS,
+                least=self._least,
+                searchable=_searchable,
+                most_stages=self._most_stages,
+                going=self._is_time_left,
             )
         # A program that cannot be searched, or not in time, is answered as it is by the caller.
-        except (PartitionError, TensorError):
+        except (PartitionError, TensorError, _OutOfTimeError):
             return None
 
     def _plain(self, piece: Program, most: int) -> list[Program]:
@@ -126,9 +145,13 @@ class Composer:
                 self._searched[piece] = None
         return self._searched[piece]
 
+    def _is_time_left(self, text: str) -> bool:
+        """The `ShouldContinue` of the partition, which ends with the prices that it has."""
+        return time.monotonic() <= self._deadline
+
     def _may_continue(self, text: str) -> bool:
         """The `ShouldContinue` of the searches: raises at the end of the time."""
-        if time.monotonic() > self._deadline:
+        if not self._is_time_left(text):
             # Breaking off by an exception: what a piece has of its derivation graph so far would be
             # incomplete, and look as if it had no program.
             raise _OutOfTimeError

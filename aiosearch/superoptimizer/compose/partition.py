@@ -19,8 +19,9 @@ prices that is shortest by bounds is the cheapest. A stage is reached in one way
 pieces (`_Scheduling._next`).
 
 Cost: at most `MOST_STAGES` stages, and `MOST_EACH` pieces for each first operator and size;
-`Plan.exact` says whether that left anything out. What moves elements from piece to piece costs
-nothing, as in `tensor.analysis.cost`.
+`Plan.exact` says whether that left anything out. Each price that is asked for takes a pass over all
+steps, of some milliseconds (`_ShortestPath`); `going` is asked in every loop, and may end it. What
+moves elements from piece to piece costs nothing, as in `tensor.analysis.cost`.
 
 See docs/why/superoptimizer.md.
 """
@@ -33,9 +34,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from ...tensor import Program, Term
 from ...tensor.analysis.substitution import replaced
 from ...tensor.errors import TensorError
+from ..progress import ShouldContinue, always_continue
 from .dependency_graph import Bits, Dependencies, dependencies, lowest, numbers
 from .subprograms import MOST_INPUTS, MOST_OUTPUTS, Subprogram, Subprograms, convex_sets, within
 
@@ -82,14 +87,19 @@ class Schedules:
     """Whether every choice of parts that can run in some order is a way through."""
 
 
-def schedules(parts: Sequence[OperatorGroup], count: int, most_stages: int) -> Schedules:
+def schedules(
+    parts: Sequence[OperatorGroup],
+    count: int,
+    most_stages: int,
+    going: ShouldContinue = always_continue,
+) -> Schedules:
     """The ways through all `count` operators, over at most `most_stages` stages.
 
     Each count of operators done has an equal share of these; where there are more, those are kept
     that have wasted the least on their way. The last stage can be reached if each operator is a
     part.
     """
-    return _Scheduling(parts, count, most_stages).scheduled()
+    return _Scheduling(parts, count, most_stages).scheduled(going)
 
 
 class _Scheduling:
@@ -108,7 +118,7 @@ class _Scheduling:
         wasted."""
         self._steps: dict[Bits, list[ScheduleStep]] = {}
 
-    def scheduled(self) -> Schedules:
+    def scheduled(self, going: ShouldContinue) -> Schedules:
         """All stages in the order of how many operators they have done, with the steps between
         them.
         """
@@ -120,6 +130,7 @@ class _Scheduling:
             # A beam: stages of one level compete by what they have cost beyond the least
             # conceivable, which is comparable between stages that have done different operators.
             for done in stages[: self._most]:
+                going("stages of a partition")
                 self._extend(done, level[done], len(ways.steps))
                 ways.steps.append(self._steps.pop(done, []))
         return ways
@@ -205,6 +216,12 @@ class Prices:
         """The price of each piece, or its lower bound."""
         return [self._known[program] for program in self._programs]
 
+    def ask_all(self) -> None:
+        """Asks for every price that is not known."""
+        for program in self._known:
+            if program not in self._asked:
+                self._ask(program)
+
     def ask(self, chosen: Sequence[int]) -> bool:
         """Asks for one unknown price, that of the piece most often in `chosen`; returns whether
         there was one.
@@ -231,36 +248,77 @@ class Prices:
         self._asked.add(program)
 
 
-def cheapest(ways: Schedules, prices: Prices) -> tuple[float, list[int]]:
+def cheapest(
+    ways: Schedules, prices: Prices, going: ShouldContinue = always_continue
+) -> tuple[float, list[int]]:
     """The cheapest way through, as parts in order, and its price; raises PartitionError.
 
-    Only what lies on a way that may be the cheapest is priced, one piece at a time.
+    Only what lies on a way that may be the cheapest is priced, one piece at a time; where `going`
+    says stop, all that is left is priced at once, as prices are then had without a search.
     """
+    path = _ShortestPath(ways)
     while True:
-        total, chosen = _shortest(ways, prices.costs())
+        total, chosen = path.under(prices.costs())
         if total == math.inf:
             raise PartitionError("no pieces with a price make up the program")
         if not prices.ask(chosen):
             return total, chosen
+        # After the last second a price is that of a single operator or none. Each one alone would
+        # still take a pass over all steps, of which a long program has hundreds of thousands.
+        if not going("prices of a partition"):
+            prices.ask_all()
 
 
-def _shortest(ways: Schedules, costs: Sequence[float]) -> tuple[float, list[int]]:
-    """The length of the shortest path and its parts; stages are in order, so one pass is enough."""
-    # Steps lead from earlier stages to later ones, so totals are final when they are read.
-    totals = [0.0]
-    for steps in ways.steps[1:]:
-        totals.append(min([totals[start] + costs[number] for start, number in steps]))
-    chosen = []
-    # The parts are found by walking back along steps whose total is met exactly; the same floats
-    # were added, so equality is safe.
-    stage = len(totals) - 1
-    while stage:
-        total = totals[stage]
-        stage, number = next(
-            step for step in ways.steps[stage] if totals[step.start] + costs[step.part] == total
-        )
-        chosen.append(number)
-    return totals[-1], chosen[::-1]
+class _ShortestPath:
+    """Shortest ways through the stages, for one table of costs after another.
+
+    Stages are in order, so that one pass is enough. It goes through them in blocks of neighbours of
+    which none leads to another: within a block all totals are computed at once, as arrays.
+    """
+
+    def __init__(self, ways: Schedules) -> None:
+        self._ways = ways
+        steps = [step for steps in ways.steps for step in steps]
+        self._starts = np.array([start for start, _ in steps], np.intp)
+        self._parts = np.array([part for _, part in steps], np.intp)
+        counts = np.array([len(steps) for steps in ways.steps], np.intp)
+        self._bounds = np.concatenate([[0], np.cumsum(counts)])
+        """Where the steps to each stage begin, and where the last one ends."""
+        self._blocks = list(self._independent())
+
+    def _independent(self) -> Iterator[tuple[int, int]]:
+        """The first stage of each block, and the one after its last."""
+        first, last = 1, len(self._ways.steps)
+        for stage in range(1, last):
+            # The latest stage that leads here: once that is in the block, the block is at its end.
+            if max(start for start, _ in self._ways.steps[stage]) >= first:
+                yield first, stage
+                first = stage
+        yield first, last
+
+    def under(self, costs: Sequence[float]) -> tuple[float, list[int]]:
+        """The length of the shortest path and its parts, where part `n` costs `costs[n]`."""
+        costs_of_steps = np.asarray(costs, float)[self._parts]
+        totals = np.zeros(len(self._ways.steps))
+        for first, last in self._blocks:
+            steps = slice(self._bounds[first], self._bounds[last])
+            ends = totals[self._starts[steps]] + costs_of_steps[steps]
+            totals[first:last] = np.minimum.reduceat(ends, self._bounds[first:last] - steps.start)
+        return float(totals[-1]), self._parts_of(totals, costs_of_steps)
+
+    def _parts_of(
+        self, totals: npt.NDArray[np.float64], costs: npt.NDArray[np.float64]
+    ) -> list[int]:
+        """The parts of a shortest path, from the `totals` of all stages."""
+        chosen = []
+        stage = len(totals) - 1
+        while stage:
+            steps = slice(self._bounds[stage], self._bounds[stage + 1])
+            # The least of what was added above leads to the total; the first such step is taken.
+            step = steps.start + int(np.argmin(totals[self._starts[steps]] + costs[steps]))
+            chosen.append(int(self._parts[step]))
+            stage = int(self._starts[step])
+        return chosen[::-1]
 
 
 MOST_EACH = 50
@@ -290,6 +348,8 @@ def partition(
     searchable: Callable[[Term], bool] = lambda term: True,
     most_inputs: int = MOST_INPUTS,
     most_outputs: int = MOST_OUTPUTS,
+    most_stages: int | None = None,
+    going: ShouldContinue = always_continue,
 ) -> Plan:
     """The cheapest of `convex` pieces that together are the program; raises PartitionError.
 
@@ -299,19 +359,28 @@ def partition(
 
     The answer is exact while at most `MOST_EACH` pieces of one size begin with one operator, and
     there are no more sets of as many operators that may be done at some time than there is room for
-    in `MOST_STAGES`. Of more than that, those stay that move the fewest bytes.
+    in `most_stages` (`MOST_STAGES`). Of more than that, those stay that move the fewest bytes.
+    Where `going` says stop, no further piece is searched for its price; before the first price,
+    that is an error.
     """
+
+    def listing(text: str) -> bool:
+        if not going(text):
+            raise PartitionError(f"it was stopped at the {text}")
+        return True
+
     graph = dependencies(program, searchable)
     pieces = Subprograms(graph)
-    sets, whole = convex_sets(graph, most_operators, MOST_EACH)
-    cuts = list(within(pieces, sets, most_inputs, most_outputs))
+    sets, whole = convex_sets(graph, most_operators, MOST_EACH, listing)
+    cuts = list(within(pieces, sets, most_inputs, most_outputs, listing))
     # Before anything is priced, a part is taken to cost its traffic: that chooses which stages stay
     # in the beam.
     parts = [operator_group(graph, members, float(cut.traffic)) for members, cut in cuts]
-    ways = schedules(parts, len(graph.results), MOST_STAGES)
+    room = MOST_STAGES if most_stages is None else most_stages
+    ways = schedules(parts, len(graph.results), room, listing)
     candidates = [pieces.piece(cut) for _, cut in cuts]
     prices = Prices([piece.program for piece in candidates], price, least)
-    total, chosen = cheapest(ways, prices)
+    total, chosen = cheapest(ways, prices, going)
     return Plan(
         program, tuple(candidates[number] for number in chosen), total, whole and ways.complete
     )

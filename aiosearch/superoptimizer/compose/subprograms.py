@@ -32,6 +32,7 @@ from ...tensor.labels import labels_of
 from ...tensor.mugraph import RESULT
 from ...tensor.operator import NUMBERS
 from ...tensor.terms import INPUT, bytes_of
+from ..progress import ShouldContinue, always_continue
 from .dependency_graph import Bits, Dependencies, bits, dependencies, numbers, operands_of
 
 Key: TypeAlias = Hashable
@@ -235,10 +236,15 @@ def convex(
 
 
 def within(
-    pieces: Subprograms, sets: Sequence[Bits], most_inputs: int, most_outputs: int
+    pieces: Subprograms,
+    sets: Sequence[Bits],
+    most_inputs: int,
+    most_outputs: int,
+    going: ShouldContinue = always_continue,
 ) -> Iterator[tuple[Bits, Boundary]]:
     """The sets that have not too many inputs and outputs; single operators in any case."""
     for members in sets:
+        going("boundaries of pieces")
         boundary = pieces.boundary(members)
         few = len(boundary.inputs) <= most_inputs and len(boundary.outputs) <= most_outputs
         # A single operator is always offered, or some programs could not be partitioned at all.
@@ -247,7 +253,10 @@ def within(
 
 
 def convex_sets(
-    graph: Dependencies, most_operators: int, most_each: int | None = None
+    graph: Dependencies,
+    most_operators: int,
+    most_each: int | None = None,
+    going: ShouldContinue = always_continue,
 ) -> tuple[list[Bits], bool]:
     """Every convex, connected set with at most `most_operators` operators, once; and whether those
     are all.
@@ -261,6 +270,7 @@ def convex_sets(
     for first in range(len(graph.results)):
         sets = _Sets(graph, most_operators, first)
         for size in range(1, most_operators + 1):
+            going("pieces of a program")
             grown = sets.of_size(size)
             if most_each is not None and len(grown) > most_each:
                 grown.sort(

@@ -49,3 +49,26 @@ def test_a_bound_above_a_price_is_an_error() -> None:
     """It could have cost the best plan."""
     with pytest.raises(PartitionError, match=r"costs 1.0, and was to cost 2.0 at least"):
         partition(program(apply("exp", X)), lambda piece: 1.0, 2, least=lambda piece: 2.0)
+
+
+def test_when_time_is_over_the_other_prices_are_had_at_once() -> None:
+    """The plan is the cheapest of what has a price then."""
+    whole = model(2)
+    asked: list[Program] = []
+    heard: list[str] = []
+
+    def going(text: str) -> bool:
+        heard.append(text)
+        return "prices" not in text
+
+    plan = partition(whole, noted(asked), MOST, going=going)
+    assert heard.count("prices of a partition") == 1
+    assert len(asked) == len(set(asked)) == len({piece.program for piece in convex(whole, MOST)})
+    assert plan.total == partition(whole, traffic, MOST).total
+
+
+@pytest.mark.parametrize("loop", ["pieces", "boundaries", "stages"])
+def test_without_time_for_a_price_there_is_no_plan(loop: str) -> None:
+    """Every loop that grows with the program asks whether it may go on."""
+    with pytest.raises(PartitionError, match=f"stopped at the {loop}"):
+        partition(model(2), traffic, MOST, going=lambda text: loop not in text)

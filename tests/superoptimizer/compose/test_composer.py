@@ -38,6 +38,19 @@ def test_a_long_program_is_searched_in_pieces() -> None:
         assert verify(program, one, floats=False).status.accepted
 
 
+def test_what_was_searched_for_operators_is_used_for_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program is partitioned once, also after the time is over."""
+    program = builtin("rms_norm", row=16)
+    composer = Composer(A100, 100.0)
+    composer.unfused(program, 2)
+    monkeypatch.setattr("time.monotonic", lambda: float("inf"))
+    fused = composer.fused(program)
+    assert fused is not None
+    assert verify(program, fused, floats=False).status.accepted
+
+
 def test_without_time_nothing_is_composed() -> None:
     assert Composer(A100, 0.0).unfused(builtin("rms_norm"), 2) == []
 
