@@ -99,10 +99,14 @@ def versions() -> dict[str, str]:
 
 def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     """What differs of what has to be alike everywhere, in words; empty where nothing does:
-    `"z3-solver 4.13.0 there, 4.15.1 here"`."""
+    `"z3-solver 4.13.0 on the worker's machine, 4.15.1 on the search's"`.
+
+    Both ends show the sentence, so that it names the machines and says neither here nor there.
+    """
     names = ("python", *_ALIKE)
     differences = [
-        f"{name} {theirs.get(name) or 'is missing'} there, {ours[name]} here"
+        f"{name} {theirs.get(name) or 'is missing'} on the worker's machine,"
+        f" {ours[name]} on the search's"
         for name in names
         if theirs.get(name) != ours[name]
     ]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ..documents import Document
 from ..engine.worker.slots import Deliver, PoolMember, ProcessSlot
 from ..plain import plain
 from .admission import versions
@@ -33,6 +36,19 @@ class PoolSlots(Protocol):
     def warn(self, message: str) -> None: ...
 
 
+DEPARTURES = 100
+"""So many machines that have gone are remembered for `aiosearch status`."""
+
+
+class Departure(NamedTuple):
+    """A machine that has gone."""
+
+    name: str
+    reason: str
+    at: float
+    """On the clock of `time.monotonic`."""
+
+
 class Machines:
     """The machines that have come, and the seats of their workers."""
 
@@ -47,6 +63,7 @@ class Machines:
         self._refusals = Refusals()
         self._notebook: Notebook | None = getattr(listener, "notebook", None)
         self._verifier: Verifier | None = None
+        self._departed: deque[Departure] = deque(maxlen=DEPARTURES)
         self._closing = False
 
     @property
@@ -125,6 +142,9 @@ class Machines:
         self._refusals.forget(host.name)
         if self._verifier is not None:
             self._verifier.remove(host)
+        if not self._closing:
+            why = "it was let go" if host.leaving else reason
+            self._departed.append(Departure(host.name, why, time.monotonic()))
         # Who said that it would leave is no surprise, nor is anybody at the end
         if not self._closing and not host.leaving:
             self._pool.warn(plain(f"{host.name} is gone: {reason}"))
@@ -171,10 +191,21 @@ class Machines:
         document = {
             "versions": versions(),
             "machines": machines,
+            "departed": self._departures(),
             "searches": searches,
             "refused": self._refused(),
         }
         return json.dumps(document).encode()
+
+    def _departures(self) -> list[Document]:
+        """Machines that have gone and have not come back, the latest last."""
+        names_here = {host.name for host in self._hosts.here}
+        now = time.monotonic()
+        return [
+            {"name": gone.name, "reason": gone.reason, "seconds_ago": round(now - gone.at, 1)}
+            for gone in self._departed
+            if gone.name not in names_here
+        ]
 
     def _busy(self, host: Host) -> int:
         """How many of its workers explore for some search."""

@@ -274,7 +274,7 @@ def _here(**changes: Any) -> HostGreeting:
     ("here", "told"),
     [
         (_here(api=9), "version 9 of the protocol"),
-        (_here(versions={"python": "3.11"}), "aiosearch is missing there"),
+        (_here(versions={"python": "3.11"}), "aiosearch is missing on the worker's machine, "),
     ],
 )
 async def test_other_versions_are_refused_by_name(here: HostGreeting, told: str) -> None:

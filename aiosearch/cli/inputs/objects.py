@@ -8,6 +8,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -129,7 +130,14 @@ def _incomplete(target: str) -> str:
     spec = _is_dotted_name(name) and importlib.util.find_spec(name.partition(".")[0])
     if spec or name.endswith(".py"):
         return f"{target!r} does not say which problem of the module; {_offer(load(name))}"
-    return f"{target!r} does not name a problem; write module:Problem or path/to/file.py:Problem"
+    from ...remote.admission import GROUP
+
+    names = sorted(point.name for point in entry_points(group=GROUP))
+    return (
+        f"{target!r} does not name a problem{nearest(target, names)}; write module:Problem,"
+        f" path/to/file.py:Problem, a search of the ladder as T1 (`aiosearch bench --help` lists"
+        f" them) or what is installed: {', '.join(names)}"
+    )
 
 
 def _is_dotted_name(name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import msgspec
@@ -20,16 +21,43 @@ from .values import RawValue
 
 
 def build(target: str, texts: Mapping[str, str], seed: int | None) -> UserProblem:
-    """Makes the problem that `target` names: a class, an instance, or a function that gives one.
+    """Makes the problem that `target` names: a class, an instance, or a function that gives one;
+    a search of the ladder, such as `T1`; or an installed problem by its entry point.
 
-    `given` sets fields; `seed` too, where the problem has such a field and `given` does not.
+    `texts` sets fields; `seed` too, where the problem has such a field and `texts` does not.
     """
+    if ":" not in target:
+        ladder = ladder_problems()
+        if target in ladder:
+            if texts:
+                raise UsageError(
+                    f"--set changes a problem, and {target} of the ladder stays as it is"
+                )
+            return ladder[target]
+        target = _installed_class(target) or target
     factory = objects.find(target)
     if isinstance(factory, type):
         return _construct(factory, _all_values(factory, texts, seed))
     problem = _call(target, factory) if _is_factory(factory) else factory
     changes = _all_values(type(problem), texts, seed)
     return _replace(problem, changes) if changes else problem
+
+
+def ladder_problems() -> dict[str, UserProblem]:
+    """The searches whose counts are known, by name."""
+    from ...workloads.ladder import RUNGS
+    from ...workloads.uts import TREES
+
+    ladder: dict[str, UserProblem] = {name: tree.problem for name, tree in TREES.items()}
+    return ladder | {name: rung.problem for name, rung in RUNGS.items()}
+
+
+def _installed_class(name: str) -> str | None:
+    """The `module:Class` of the entry point that has this name."""
+    from ...remote.admission import GROUP
+
+    points = entry_points(group=GROUP, name=name)
+    return next((point.value for point in points), None)
 
 
 def from_journal(path: Path) -> tuple[UserProblem, dict[str, Chosen]]:

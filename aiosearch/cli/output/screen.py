@@ -25,7 +25,8 @@ from ...events import (
     WorkReported,
 )
 from ...plain import plain, plain_lines
-from .units import cost, count, duration, of, short
+from .streams import dated
+from .units import cost, count, duration, of, percent, short
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -65,7 +66,7 @@ class PlainScreen:
     def line(self, text: str) -> None:
         self._last = time.monotonic()
         try:
-            sys.stderr.write(plain_lines(text) + "\n")
+            sys.stderr.write(dated(plain_lines(text)) + "\n")
             sys.stderr.flush()
         except OSError:
             self._closed()
@@ -238,7 +239,7 @@ def progress_text(event: Progress) -> str:
         parts.append(f"{count(event.solutions)} solutions")
     parts.append(f"open {count(event.open)}")
     if event.explored is not None:
-        parts.append(f"explored {_percent(event.explored)}")
+        parts.append(f"explored {percent(event.explored)}")
     if event.remaining is not None:
         parts.append(f"{duration(event.remaining)} to go")
     if event.checks or event.cache_hits or event.checks_in_flight:
@@ -252,10 +253,3 @@ def _worker_slots(event: SearchStarted) -> str:
         return "other machines" if event.machines else "this process"
     here = of(event.workers, "worker")
     return f"{here} and other machines" if event.machines else here
-
-
-def _percent(share: float) -> str:
-    percent = 100 * share
-    if 0 < percent < 0.1:
-        return "<0.1%"
-    return ">99.9%" if 99.9 < percent < 100 else f"{percent:.1f}%"

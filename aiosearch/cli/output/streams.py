@@ -12,14 +12,18 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
+from contextvars import ContextVar
 from typing import TextIO
 
 import msgspec
 
 from ...errors import AiosearchError
 from ...plain import plain_lines
+from .units import clock
 
 STDERR = 2
+CLEAR = "\x1b[2J\x1b[H"
+"""Empties a terminal, and goes to its first line."""
 
 
 class OutputError(AiosearchError):
@@ -57,10 +61,28 @@ def open_stderr() -> None:
         sys.stderr = os.fdopen(STDERR, "w", closefd=False)
 
 
+_dated: ContextVar[bool] = ContextVar("_dated", default=False)
+
+
+@contextmanager
+def dated_messages() -> Iterator[None]:
+    """Lets every message begin with date and time, as a log of a night needs."""
+    token = _dated.set(True)
+    try:
+        yield
+    finally:
+        _dated.reset(token)
+
+
+def dated(text: str) -> str:
+    """The message with date and time before it within `dated_messages`; a table stays as it is."""
+    return f"{clock()}  {text}" if _dated.get() and "\n" not in text else text
+
+
 def tell(text: str) -> None:
     """Writes a line to the person who watches, if there still is one."""
     try:
-        sys.stderr.write(plain_lines(text) + "\n")
+        sys.stderr.write(dated(plain_lines(text)) + "\n")
         sys.stderr.flush()
     except OSError:
         _discard(sys.stderr)

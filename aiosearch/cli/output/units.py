@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
 _BINARY = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
@@ -31,6 +32,19 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes}m {int(seconds) % 60:02}s"
     return f"{minutes // 60}h {minutes % 60:02}m"
+
+
+def percent(share: float) -> str:
+    """Writes 42.0%, or how near a share is to nothing or to all."""
+    percent = 100 * share
+    if 0 < percent < 0.1:
+        return "<0.1%"
+    return ">99.9%" if 99.9 < percent < 100 else f"{percent:.1f}%"
+
+
+def clock() -> str:
+    """Writes the time of day, with its date: 2026-11-27 20:14:03."""
+    return time.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def cost(value: float) -> str:

@@ -21,7 +21,6 @@ from ...pool import MOST_WORKERS, usable_cores
 from ...remote.transports import find_transport, has_transport
 from ...strategies import find_strategy, list_strategies
 from ...workloads.ladder import RUNGS
-from ...workloads.uts import TREES
 from ..inputs.fields import split
 from ..inputs.objects import UserProblem
 from ..inputs.problems import build, unshared
@@ -40,16 +39,7 @@ if TYPE_CHECKING:
 
 def workload(arguments: BenchArguments) -> UserProblem:
     """The problem: one of the ladder by its name, or any other as for `aiosearch search`."""
-    name, texts = arguments.workload, split(arguments.set, "--set")
-    ladder: dict[str, UserProblem] = {name: tree.problem for name, tree in TREES.items()}
-    ladder |= {name: rung.problem for name, rung in RUNGS.items()}
-    if name not in ladder:
-        if ":" not in name:
-            raise UsageError(f"no workload {name!r}: there are {', '.join(ladder)}")
-        return build(name, texts, None)
-    if texts:
-        raise UsageError(f"--set changes a problem, and {name} of the ladder stays as it is")
-    return ladder[name]
+    return build(arguments.workload, split(arguments.set, "--set"), None)
 
 
 def on_unknown_of(arguments: BenchArguments) -> OnUnknown:

@@ -11,7 +11,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -30,7 +30,7 @@ from ..inputs.settings import show_settings
 from ..output.json_lines import JsonLines
 from ..output.logs import logs_to_stderr
 from ..output.screen import LiveScreen, NoScreen, PlainScreen, ProgressPrinter, Screen
-from ..output.streams import Exit, complain, give, reserved_stdout, tell
+from ..output.streams import Exit, complain, dated_messages, give, reserved_stdout, tell
 from ..output.table import table
 from ..output.units import cost, count, duration, of, short
 from ..signals import Interrupts
@@ -273,7 +273,10 @@ def run(arguments: SearchArguments) -> int:
         request = make_request(arguments)
         if request.options["listener"] is not None and not arguments.quiet:
             _warn(request)
-        ending = _search(request, _manner(arguments, stdout))
+        # The log of a search that others join is read beside theirs, perhaps days later
+        shared = request.options["listener"] is not None and not sys.stderr.isatty()
+        with dated_messages() if shared else nullcontext():
+            ending = _search(request, _manner(arguments, stdout))
     if ending.best is not None:
         give(repr(ending.best))
     return ending.code

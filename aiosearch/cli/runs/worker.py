@@ -16,7 +16,7 @@ from ...remote.agent import Agent
 from ...remote.links import Link, LostError, Transport, UnwelcomeError
 from ...remote.transports import find_transport
 from ..output.logs import logs_to_stderr
-from ..output.streams import Exit, UsageError, complain, tell
+from ..output.streams import Exit, UsageError, complain, dated_messages, tell
 from ..output.units import of
 from ..signals import Interrupts
 from .search import fastest_loop
@@ -55,7 +55,11 @@ def run(arguments: WorkerArguments) -> int:
         arguments.stay,
         arguments.patience,
     )
-    with logs_to_stderr(False), asyncio.Runner(loop_factory=fastest_loop()) as runner:
+    with (
+        dated_messages(),
+        logs_to_stderr(False),
+        asyncio.Runner(loop_factory=fastest_loop()) as runner,
+    ):
         try:
             return runner.run(service.run())
         except KeyboardInterrupt:

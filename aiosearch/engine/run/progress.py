@@ -27,11 +27,7 @@ def progress(
 
     `prunes` says that the search leaves subtrees out, so that no time remaining can be told.
     """
-    explored = min(max(1.0 - books.ledger.weight, 0.0), 1.0)
-    remaining = None
-    # Below a hundredth the estimate is noise
-    if explored > 0.01 and not prunes:
-        remaining = seconds * (1.0 - explored) / explored
+    explored, remaining = _outlook(books, seconds, prunes)
     checks = questions.statistics() if questions else None
     return Progress(
         seconds=seconds,
@@ -48,6 +44,15 @@ def progress(
         workers=sum(place.alive for place in books.seats),
         refused=refused,
     )
+
+
+def _outlook(books: Coordinator, seconds: float, prunes: bool) -> tuple[float, float | None]:
+    """The explored share of the tree, and the seconds that the rest should take."""
+    explored = min(max(1.0 - books.ledger.weight, 0.0), 1.0)
+    # Below a hundredth the estimate is noise
+    if explored <= 0.01 or prunes:
+        return explored, None
+    return explored, seconds * (1.0 - explored) / explored
 
 
 def statistics(
@@ -84,13 +89,19 @@ def statistics(
     )
 
 
-def state(books: Coordinator | None, solutions: SolutionSet, seconds: float) -> Document:
+def state(
+    books: Coordinator | None, solutions: SolutionSet, seconds: float, rate: float, prunes: bool
+) -> Document:
     """What `aiosearch status` shows of a search, for JSON."""
     seats = books.seats if books else ()
+    explored, remaining = _outlook(books, seconds, prunes) if books else (0.0, None)
     return {
         "seconds": round(seconds, 3),
         "nodes": books.totals.nodes if books else 0,
+        "nodes_per_second": round(rate, 1),
         "open": books.ledger.subtrees if books else 1,
+        "explored": explored,
+        "remaining": None if remaining is None else round(remaining, 1),
         "solutions": len(solutions.encoded),
         "best_cost": solutions.best_cost,
         "busy": sum(place.busy for place in seats),

@@ -465,10 +465,12 @@ class SearchRun:
 
     def state(self) -> Document:
         """How the search gets on, for `aiosearch status` elsewhere."""
+        books, seconds = self._coordinator, self.seconds
+        rate = self._pace.rate(seconds, books.totals.nodes) if books else 0.0
         return {
             "problem": self.name,
             "strategy": self._settings.strategy,
-            **progress.state(self._coordinator, self.found, self.seconds),
+            **progress.state(books, self.found, seconds, rate, self._order.prunes),
         }
 
     async def changed(self) -> None:

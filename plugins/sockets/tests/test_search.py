@@ -82,6 +82,8 @@ def test_a_frozen_machine_is_given_up_and_ignored_when_it_comes_back(console: Co
     until(lambda: len(console.status(address)["machines"]) == 1)
     frozen.send_signal(signal.SIGSTOP)
     until(lambda: console.status(address)["machines"] == [])
+    (departure,) = console.status(address)["departed"]
+    assert "nothing was heard of" in departure["reason"]
     frozen.send_signal(signal.SIGCONT)
     _, told = search.communicate(timeout=PATIENCE)
     assert nodes(told) == tree.nodes
@@ -132,6 +134,21 @@ def test_who_asks_is_told_what_each_machine_is_and_does(console: Console) -> Non
     assert line.startswith(r"\x1b[2Jthere (127.0.0.1:")
     assert re.search(r"[012] of 2 work", line)
     assert {version("aiosearch"), version("z3-solver")} <= set(line.split())
+
+
+def test_who_watches_is_told_how_far_it_is_until_the_search_is_over(console: Console) -> None:
+    """Each answer is dated and has the explored share; the end of the search ends the watching."""
+    search, address = console.search(TREE, "--set", "height=46", "--workers", "1")
+    words = ("status", address, "--token-file", str(console.token), "--watch", "0.1")
+    watching = console.start(*words)
+    until(lambda: console.status(address)["searches"][0]["explored"] > 0)
+    search.send_signal(signal.SIGINT)
+    search.communicate(timeout=PATIENCE)
+    answers, said = watching.communicate(timeout=PATIENCE)
+    assert watching.returncode == 0
+    assert "the search is over, or cannot be reached" in said
+    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$", answers, re.MULTILINE)
+    assert re.search(r"Lopsided +sockets .* \S*\d%", answers)
 
 
 @pytest.mark.parametrize("way", ["token", "open to others"])

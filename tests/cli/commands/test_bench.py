@@ -81,7 +81,7 @@ def test_a_problem_that_others_may_not_run_is_left_to_this_machine(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("nothing",), "no workload 'nothing'"),
+        (("nothing",), "'nothing' does not name a problem"),
         (("T1", "--set", "depth=3"), "stays as it is"),
         (("small", "--workers", "0"), "--workers takes numbers from 1"),
         (("small", "--workers", "two"), "--workers takes numbers from 1"),

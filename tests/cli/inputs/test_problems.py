@@ -9,6 +9,9 @@ from testkit.hosts.console import Puzzle
 
 from aiosearch.cli.inputs.problems import build
 from aiosearch.cli.output.streams import UsageError
+from aiosearch.workloads.ladder import RUNGS
+from aiosearch.workloads.queens import Queens
+from aiosearch.workloads.uts import TREES
 
 
 def made(target: str, **given: str) -> Any:
@@ -188,3 +191,21 @@ def test_current_folder_is_searched(request: pytest.FixtureRequest) -> None:
     write("graphlib.py", "raise ImportError")
     request.addfinalizer(lambda: sys.modules.pop("here_only", None))
     assert made("here_only:Queens", n="5").n == 5
+
+
+def test_searches_of_the_ladder_and_installed_problems_go_by_their_name() -> None:
+    """`search T1` is what `bench T1` measures; an entry point's name does as its class."""
+    assert made("T1") == TREES["T1"].problem
+    assert made("second") == RUNGS["second"].problem
+    assert made("queens", n="5") == Queens(5)
+
+
+def test_the_ladder_stays_as_it_is() -> None:
+    """A changed search would not have the counts that its name promises."""
+    assert "T1 of the ladder stays as it is" in refusal("T1", depth="3")
+
+
+def test_a_misspelt_problem_is_answered_with_what_is_installed() -> None:
+    told = refusal("queen")
+    assert "did you mean queens?" in told
+    assert "uts" in told
