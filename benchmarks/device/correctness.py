@@ -6,6 +6,8 @@
 
 `benchmarks/gpuwinners.py` asks the same of Pallas' interpreter. A JSON line for each kernel, with
 `right`, why not, whether a second run gives the same bits, and the GPU's own count of its time.
+The exit code is 1 where one is wrong or none is right, and 124, as of `timeout`, where the time was
+over before all were tried.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from sweep import PROGRAMS, Session
+from sweep import PROGRAMS, Session, leave
 
 from aiosearch.tensor.programs import BUILTINS
 
@@ -25,9 +27,11 @@ class Correctness(Session):
 
     programs = (*PROGRAMS, *(name for name in BUILTINS if name not in PROGRAMS))
 
-    def run(self) -> int:
-        super().run()
-        return int(self._counts["wrong"] > 0 or self._counts["right"] == 0)
+    def exit_code(self) -> int:
+        """1 where a kernel is wrong or none is right, and 124 where kernels were left untried."""
+        if self._counts["wrong"]:
+            return 1
+        return super().exit_code() or (124 if self._late else 0)
 
 
 def main() -> int:
@@ -48,4 +52,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

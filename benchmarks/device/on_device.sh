@@ -10,9 +10,11 @@
 #   CORPUS="softmax_attention swiglu"   functions of benchmarks/optimize.py
 #   FORCE=1              goes on where first contact fails; without it the time is kept
 #   DRY=1                all steps, small, on a CPU: the plumbing and nothing else
-# A log for each step and table.txt lie in $OUT.
+# A log for each step and table.txt lie in $OUT. The exit status is 0 where every step ended well, 1
+# where a step failed, as correctness does where a kernel is wrong, 2 where none failed and the time
+# of some was over, and 3 where there is no GPU that is described.
 set -u
-began=$SECONDS
+began=$SECONDS failed=() late=()
 STEPS=${STEPS:-facts contact ceilings correctness table command corpus}
 TOTAL=${TOTAL:-545} DRY=${DRY:-} ROWS=${ROWS:-8,1,16,2} ONLY=${ONLY:-} SIDES=${SIDES:-ours,torch}
 CORPUS=${CORPUS:-rms_norm_linear softmax_attention swiglu diagonal_of_product weight_norm_linear}
@@ -30,14 +32,16 @@ say() { printf '%4ds  %s\n' $((SECONDS - began)) "$*"; }
 left() { echo $((TOTAL - (SECONDS - began))); }
 has() { case " $STEPS " in *" $1 "*) true ;; *) false ;; esac; }
 
-# step NAME SECONDS COMMAND ...: what it prints goes to $OUT/NAME.log; nothing it does ends this.
+# step NAME SECONDS COMMAND ...: what it prints goes to $OUT/NAME.log; nothing it does ends this, and
+# how it ended counts in the exit status.
 step() {
   local name=$1 seconds=$2 code
   shift 2
   [ "$seconds" -le "$(left)" ] || seconds=$(left)
   if [ "$seconds" -lt 5 ]; then
     echo "### ended before it began: no time was left" >>"$OUT/$name.log"
-    return 1
+    late+=("$name")
+    return 124
   fi
   say "$name: at most $seconds s: $*"
   timeout -k 5 "$seconds" "$@" >>"$OUT/$name.log" 2>"$OUT/errors.tmp" </dev/null
@@ -47,9 +51,18 @@ step() {
   [ $code = 124 ] || [ $code = 137 ] && echo "### ended after $seconds s" >>"$OUT/$name.log"
   echo "### exit code $code" >>"$OUT/$name.log"
   say "$name: exit code $code"
+  case $code in
+    0) ;;
+    124) late+=("$name") ;;
+    *) failed+=("$name") ;; # 137 too: killed from outside, or deaf to what ends it
+  esac
   return $code
 }
-table() { "$PYTHON" "$scripts/closing.py" "$OUT" >"$OUT/table.txt" 2>>"$OUT/errors.txt"; }
+# Prints the closing table of all logs.
+table() {
+  "$PYTHON" "$scripts/closing.py" "$OUT" >"$OUT/table.txt" 2>>"$OUT/errors.txt" || failed+=(closing)
+  cat "$OUT/table.txt"
+}
 
 say "steps $STEPS, $TOTAL s, commit $(cat .whl/commit.txt 2>/dev/null || echo unknown)"
 if [ ! -e "$site/.ready" ]; then
@@ -58,7 +71,8 @@ if [ ! -e "$site/.ready" ]; then
     "$PYTHON" -m pip install -q --disable-pip-version-check --no-index --no-deps --no-compile \
       --no-cache-dir --upgrade --target "$site" .whl/*.whl || { say "the wheels do not install"; exit 1; }
   fi
-  "$PYTHON" "$scripts/distributions.py" "$site" && touch "$site/.ready"
+  "$PYTHON" "$scripts/distributions.py" "$site" || { say "the plugins cannot be declared"; exit 1; }
+  touch "$site/.ready"
 fi
 PYTHONPATH=$site:$root:$root/plugins/interleaved:$root/plugins/sockets:$root/plugins/stealing:$root/benchmarks
 dry=()
@@ -75,13 +89,13 @@ for name in $ONLY; do programs+=(--only "$name"); done
 
 if has facts; then
   step facts 20 bash -c 'nvidia-smi --query-gpu=name,memory.total,memory.used,driver_version,clocks.sm,clocks.max.sm --format=csv,noheader; nvcc --version | tail -2; lscpu | grep -E "Model name|^CPU\(s\)"; free -g | head -2; true'
-  step facts 40 "$PYTHON" "$scripts/facts.py"
-  if [ $? = 3 ] && [ -z "$DRY" ]; then table; cat "$OUT/table.txt"; say "there is no GPU that is described"; exit 1; fi
+  step facts 40 "$PYTHON" "$scripts/facts.py" "${dry[@]}"
+  if [ $? = 3 ]; then table; say "there is no GPU that is described"; exit 3; fi
 fi
 if has contact; then
   step contact "$([ -n "$DRY" ] && echo 200 || echo 60)" "$PYTHON" "$scripts/first_contact.py" "${dry[@]}"
   if [ $? != 0 ] && [ -z "${FORCE:-}" ]; then
-    table; cat "$OUT/table.txt"; say "first contact fails: the rest of the time is kept (FORCE=1 goes on)"; exit 1
+    table; say "first contact fails: the rest of the time is kept (FORCE=1 goes on)"; exit 1
   fi
 fi
 if has ceilings && [ -z "$DRY" ]; then # a CPU takes minutes for products of that size
@@ -114,5 +128,6 @@ if has corpus; then
   step corpus $function_limit "$PYTHON" -c "$without_torch" benchmarks/optimize.py --target cuda --seconds 1 $([ -n "$DRY" ] && echo diagonal_of_product || echo $CORPUS)
 fi
 table
-cat "$OUT/table.txt"
+if [ ${#failed[@]} -gt 0 ]; then say "the end; what failed: ${failed[*]}"; exit 1; fi
+if [ ${#late[@]} -gt 0 ]; then say "the end; what ran out of time: ${late[*]}"; exit 2; fi
 say "the end"

@@ -28,7 +28,7 @@ import traceback
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from meter import Compiler, Meter
 from points import Sweep, SweepPoint, sweep
@@ -39,6 +39,7 @@ MIRAGE_ROWS = 2
 """RMSNorm and a product, 2x4096 by 4096x6144, as in issue 658 of Mirage's repository."""
 SMALL = 64
 """The longest axis in a dry run."""
+NO_TIME = "no time was left"
 
 
 def written(program: bytes, gpu: str, options: argparse.Namespace) -> Sweep:
@@ -73,6 +74,13 @@ def main() -> int:
     parser.add_argument("--dry", action="store_true", help="small, interpreted, on a CPU")
     options = parser.parse_args()
     return Session(options, time.monotonic() + options.seconds).run()
+
+
+def leave(code: int) -> NoReturn:
+    """Ends this process, whose threads may still wait for processes that were killed."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 class Measured(NamedTuple):
@@ -112,8 +120,11 @@ class Session:
         """Held while something is timed or tuned."""
         self._entries: list[Measured] = []
         self._counts = {"right": 0, "wrong": 0}
+        self._broken = self._late = False
+        """Whether this failed itself, and whether something was left when the time was over."""
 
     def run(self) -> int:
+        """Measures all rows; an exit code, with which `leave` ends this process."""
         options = self._options
         cores = len(os.sched_getaffinity(0))
         compilers = options.compilers or max(1, min(8, cores // 2))
@@ -144,13 +155,18 @@ class Session:
             self._rows_end(rows)
         except Exception:  # what was measured is printed, and the process ends below
             traceback.print_exc()
+            self._broken = True
         finally:
             line(
                 step="closing", **self._counts, restarts=self._meter.starts - 1,
                 clocks=clocks(), seconds=self._seconds(),
             )  # fmt: skip
             self._end(writers, pool)
-        return int(self._counts["right"] == 0)
+        return self.exit_code()
+
+    def exit_code(self) -> int:
+        """1 where nothing is right, or where this failed itself."""
+        return int(self._broken or self._counts["right"] == 0)
 
     def _row_ends(self, row: tuple[str, Any, bytes]) -> None:
         """What else is measured of a row, from `_entries`."""
@@ -196,7 +212,7 @@ class Session:
 
     def _compiled(self, point: SweepPoint, types: Any, done: Any) -> None:
         if self._left() < 3:
-            done.put((point, None, 0.0, "no time was left to compile it"))
+            done.put((point, None, 0.0, NO_TIME))
             return
         if not hasattr(self._local, "servant"):
             self._local.servant = self._servant(self._untuned, Compiler)
@@ -207,7 +223,8 @@ class Session:
             )
             done.put((point, executable, took, ""))
         except RuntimeError as error:
-            done.put((point, None, 0.0, f"compiling: {error}"))
+            why = NO_TIME if self._left() < 1 else f"compiling: {error}"
+            done.put((point, None, 0.0, why))
 
     def _row(self, row: tuple[str, Any, bytes], text: Future[Sweep], done: Any) -> bool:
         """Whether there is time for another."""
@@ -216,9 +233,10 @@ class Session:
         try:
             found = text.result(timeout=max(0.1, self._left()))
         except TimeoutError:
-            line(step="out of time", row=name, seconds=self._seconds())
+            self._out_of_time(name)
             return False
         except Exception as error:
+            self._counts["wrong"] += 1
             line(row=name, right=False, why=f"writing: {reason(error)}")
             return True
         line(
@@ -237,7 +255,7 @@ class Session:
         for _ in found.points:
             left = self._left()
             if left < 1:
-                line(step="out of time", row=name, seconds=self._seconds())
+                self._out_of_time(name)
                 return False
             try:
                 point, executable, took, why = done.get(timeout=left)
@@ -249,6 +267,9 @@ class Session:
                 measured = self._measured(
                     "point", data, point.source, point.function, types, executable
                 )
+            if measured.get("why") == NO_TIME:
+                self._out_of_time(name)
+                continue
             how = str(point.parameters.get("how", point.parameters.get("form", "")))
             self._entries.append(
                 Measured(False, how, point.source, point.function, executable or b"", measured)
@@ -273,8 +294,12 @@ class Session:
             text = str(error)
             if "CUDA_ERROR" in text or "illegal" in text:  # its context is lost
                 self._meter.end()
-            return {"right": False, "why": f"{ask}: {text}"}
+            return {"right": False, "why": NO_TIME if self._left() < 1 else f"{ask}: {text}"}
         return found
+
+    def _out_of_time(self, name: str) -> None:
+        self._late = True
+        line(step="out of time", row=name, seconds=self._seconds())
 
     def _servant(self, environment: dict[str, str], begin: Any, *arguments: Any) -> Servant:
         found = Servant(environment, begin, *arguments)
@@ -295,8 +320,6 @@ class Session:
             process = servant._process
             if process is not None:
                 process.kill()
-        sys.stdout.flush()
-        os._exit(0 if self._counts["right"] else 1)  # threads may still wait for what was ended
 
 
 def array_shapes(program: Any) -> list[tuple[str, tuple[int, ...]]]:
@@ -315,4 +338,4 @@ def clocks() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

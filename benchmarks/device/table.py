@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from caller import Caller
-from sweep import MIRAGE_ROWS, PROGRAMS, Measured, Session, array_shapes, line
+from sweep import MIRAGE_ROWS, PROGRAMS, Measured, Session, array_shapes, leave, line
 
 AHEAD = 6
 """Processes with torch that are prepared while one is timed."""
@@ -231,4 +231,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

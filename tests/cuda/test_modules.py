@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -151,14 +154,23 @@ def test_a_struct_with_an_error_is_not_laid_out() -> None:
 
 
 def test_importing_the_package_loads_neither_clang_nor_llvm() -> None:
-    import subprocess
-
     code = (
         "import sys, aiosearch.cuda;"
         "print([m for m in ('clang', 'llvmlite', 'numpy', 'jax') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_where_libclang_is_not_installed_these_files_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "clang.py").write_text("raise ModuleNotFoundError(name='clang')")
+    folder = Path(__file__).parent
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", str(folder)],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, run.stdout + run.stderr
+    assert f"{len([*folder.glob('test_*.py')])} skipped" in run.stdout
 
 
 def test_tuning_leaves_the_arrays_alone_and_results_the_same() -> None:
