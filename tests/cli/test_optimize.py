@@ -37,7 +37,7 @@ def test_a_function_from_source_to_answer(cli: Cli) -> None:
     first = cli("optimize", *TRACED, "--target=cpu", "--emit=faster.py", "--plot=faster.svg")
     assert first.code == 0, first.err
     assert "traced(float32[64,64], float32[64,64]) on cpu" in first.out
-    assert "as it is" in first.out
+    assert "as written" in first.out
     assert "ceilings are not measured: aiosearch doctor --measure" in first.out
     for told in ("traced: rewriting", "proved", "compiled; racing"):
         assert told in first.err
@@ -55,9 +55,9 @@ def test_a_function_from_source_to_answer(cli: Cli) -> None:
     (told,) = again.events
     assert told["programs"][0]["remembered"]
     assert told["speedup"] == (told["programs"][0]["speedup"] if told["faster"] else None)
-    table = [line for line in first.out.splitlines() if "as it is" in line]
+    table = [line for line in first.out.splitlines() if "as written" in line]
     shown = cli("optimize", *TRACED, "--quiet").out.splitlines()
-    assert table == [line for line in shown if "as it is" in line]
+    assert table == [line for line in shown if "as written" in line]
     assert told["programs"][0]["verdict"]
     assert told["seconds"] < 1
     assert [one["name"] for one in cli("results", "list", "--json").events[0]] == ["traced"]
@@ -82,7 +82,7 @@ def test_weights_that_stay_the_same_are_told_by_name_or_place(cli: Cli) -> None:
     assert told.code == 0, told.err
     (program,) = told.events[0]["programs"]
     assert program["key"]["constant"] == [0]
-    assert any("a turned beforehand" in one["how"] for one in program["tried"])
+    assert any("a transposed beforehand" in one["how"] for one in program["tried"])
     again = cli("optimize", *TRACED, "--constant=0", "--json", "--quiet").events[0]["programs"][0]
     assert again["remembered"] or program["in_doubt"]
 
@@ -225,7 +225,7 @@ def test_a_folder_is_no_store(cli: Cli) -> None:
 
 
 TRIED = (
-    Tried("as it is", 9e-4, 1.0, low=8e-4, high=9.9e-4),
+    Tried("as written", 9e-4, 1.0, low=8e-4, high=9.9e-4),
     Tried("rewritten 1", 9e-5, 10.0, "", "proved — for all shapes", 8e-5, 1e-4, won=True),
     Tried("rewritten 2", 8e-5, 11.0, "not as accurate: differ", "proved", 7e-5, 9e-5),
     Tried("rewritten 3", None, None, "rewritten 3 crashed its process (compile): signal 6"),
@@ -241,7 +241,7 @@ def test_the_closing_table() -> None:
         "how",
         "rewritten 2 (out)",
         "rewritten 1",
-        "as it is",
+        "as written",
     ]
     assert "90 us" in lines[4]
     assert "10.00x" in lines[4]
@@ -277,7 +277,7 @@ def test_the_plot_has_every_way_and_the_roof() -> None:
     store_ceilings(known)
     drawing = plot(report)
     ElementTree.fromstring(drawing)
-    for told in ("rewritten 1", "rewritten 2", "as it is", "roofline", "100 GFLOP/s"):
+    for told in ("rewritten 1", "rewritten 2", "as written", "roofline", "100 GFLOP/s"):
         assert told in drawing
     assert "rewritten 3" not in drawing
     assert (

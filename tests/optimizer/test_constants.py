@@ -23,7 +23,7 @@ from aiosearch.optimizer.trace import Packed, Spliced
 
 X = jnp.linspace(-1.0, 2.0, 32).reshape(4, 8)
 W, V = jnp.cos(jnp.arange(64.0)).reshape(8, 8), jnp.sin(jnp.arange(64.0)).reshape(8, 8)
-PLAIN = "as it is; turned 0"
+PLAIN = "written transposed"
 
 
 class Computing(MockExecutor):
@@ -50,7 +50,7 @@ def store(tmp_path: Path) -> Iterator[Results]:
 @pytest_asyncio.fixture
 async def executor() -> AsyncIterator[Computing]:
     """What lies ready is fastest, and another spelling is second."""
-    async with Computing("as it is; w beforehand", PLAIN) as opened:
+    async with Computing("w made beforehand", PLAIN) as opened:
         yield opened
 
 
@@ -60,7 +60,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
     async def once() -> Any:
         with Results.open(tmp_path_factory.mktemp("made") / "results.sqlite") as store:
-            async with Computing("as it is; w beforehand", PLAIN) as executor:
+            async with Computing("w made beforehand", PLAIN) as executor:
                 return await found(store, executor)
 
     return asyncio.run(once())
@@ -200,7 +200,7 @@ async def test_weights_that_there_is_no_memory_to_lay_out_are_left_and_it_is_sai
 async def test_what_is_closed_over_is_constant_where_it_pays_as_a_whole(store: Results) -> None:
     """XLA may prepare it as well, and so the function is raced as it is written."""
     f: Any = lambda x: x @ W.T  # noqa: E731
-    async with Computing("as it is; x1 beforehand", "all that are faster") as executor:
+    async with Computing("x1 made beforehand", "all that are faster") as executor:
         made = await found(store, executor, f, X, constant_argnums=())
     (one,) = made.report.found
     assert one.answer.packing is not None

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from .cost import estimate
 from .enumeration import EnumerationSearch
-from .search import RewriteSearch, RewrittenProgram, improve, searchable
+from .search import RewriteSearch, RewrittenProgram, derivations, improve, searchable
 
 __all__ = [
     "EnumerationSearch",
     "RewriteSearch",
     "RewrittenProgram",
+    "derivations",
     "estimate",
     "improve",
     "searchable",

@@ -227,6 +227,19 @@ def improve(
     until `seconds` are spent, or `nodes` by each of its searches. Half of the programs came about
     without a rule of `CANCELLING`, which are more accurate.
     """
+    steps = derivations(program, constant=constant, seconds=seconds, nodes=nodes, most=most)
+    return [from_json(step.program) for step in steps]
+
+
+def derivations(
+    program: Program,
+    *,
+    constant: tuple[int, ...] = (),
+    seconds: float = 2.0,
+    nodes: int | None = None,
+    most: int = 8,
+) -> list[RewrittenProgram]:
+    """What `improve` gives, each with the rules that led to it (`RewrittenProgram.trail`)."""
     if not searchable(program):
         return []
     answers = _Answers(program, constant, time.monotonic() + seconds, nodes)
@@ -292,7 +305,7 @@ class _Answers:
         if _order(step) < _order(earlier):
             self._found[identity(tidy)] = step
 
-    def chosen(self, most: int) -> list[Program]:
+    def chosen(self, most: int) -> list[RewrittenProgram]:
         """The fastest `most` programs, by turns one of all and one of those that lose no digits, in
         order of their cost."""
         best = sorted(self._found.values(), key=_order)
@@ -301,7 +314,7 @@ class _Answers:
         # others are there to be timed.
         turns = [step for pair in zip_longest(best, safe) for step in pair if step is not None]
         chosen = list(dict.fromkeys(turns))[:most]
-        return [from_json(step.program) for step in sorted(chosen, key=_order)]
+        return sorted(chosen, key=_order)
 
 
 def _order(step: RewrittenProgram) -> tuple[float, int]:

@@ -36,6 +36,7 @@ from ...measure import ArrayType
 from ...tensor import Program
 from ...tensor.text import write
 from ...tensor.types import ARRAY_NAMES
+from .candidate_names import kernels_name
 from .jax_source import module as module_of
 from .jax_source import names
 from .schedule_point import KernelSource, PlannedModules, SchedulePoint
@@ -129,7 +130,10 @@ class _KernelSourceWriter:
         layouts = self._layouts()
         run = self._run(layouts)
         if not layouts:
-            return KernelSource(self._how(), self.plan.seconds, module_of(run), self.function)
+            return KernelSource(
+                self._how(), self.plan.seconds, module_of(run), self.function,
+                schedule=self._schedule(),
+            )  # fmt: skip
         inputs = self.plan.module.inputs
         types = tuple(
             ArrayType(ARRAY_NAMES[packed_type.dtype], packed_type.shape)
@@ -139,7 +143,9 @@ class _KernelSourceWriter:
         # Names that `Answer.renamed` gives too, so that an answer can be called after any function.
         function, pack = f"{self.function}_packed", f"{self.function}_pack"
         seconds = self.plan.seconds
-        return KernelSource(self._how(), seconds, text, function, tuple(layouts), pack, types)
+        return KernelSource(
+            self._how(), seconds, text, function, tuple(layouts), pack, types, self._schedule()
+        )
 
     def _layouts(self) -> dict[int, PackedLayout]:
         """The layouts of packed inputs, by their positions."""
@@ -187,7 +193,11 @@ class _KernelSourceWriter:
         return f"def {self.function}_pack({', '.join(names)}):\n{needs}    return (\n{body}    )\n"
 
     def _how(self) -> str:
-        return f"kernels {' '.join(map(_short, self.plan.schedules.values()))}"
+        packed = [self.parameters[at] for at in self._layouts()]
+        return kernels_name(self.plan.module.kernels, packed)
+
+    def _schedule(self) -> str:
+        return " ".join(map(_short, self.plan.schedules.values()))
 
 
 def _short(schedule: Schedule) -> str:

@@ -32,9 +32,18 @@ from ...superoptimizer import Composer
 from ...tensor import Program
 from ...tensor.analysis.integer_overflow import may_overflow
 from ...tensor.files import from_json, to_json
-from ..algebra import improve
+from ..algebra import derivations
 from ..array_types import array_types
 from ..effort import Budget
+from .candidate_names import (
+    AS_WRITTEN,
+    FUSED,
+    DistinctNames,
+    composed_name,
+    merged_name,
+    rewrite_name,
+    spelling_name,
+)
 from .cpu_kernels import CpuKernels
 from .gpu_kernels import GpuKernels, KernelPrinter, describe_missing_kernels
 from .jax_source import emit, emit_pack, merged, names
@@ -81,7 +90,8 @@ class CandidateSource(Struct, frozen=True):
     """One way to write a program down: a contender of the race."""
 
     how: str
-    """What was done to the original, in words: `rewritten 2; accumulate 0`."""
+    """What was done to the original, in words: `scale after the product, one fused kernel`. No two
+    candidates of one question share them."""
     form: int
     """The number of the rewritten program; 0 is the original."""
     program: bytes
@@ -94,6 +104,8 @@ class CandidateSource(Struct, frozen=True):
     """The point of the schedule space, where it is kernels of ours; `None` where it is JAX."""
     watched: bool = False
     """Whether it computes the original where its result is not finite (`guard_candidate`)."""
+    schedule: str = ""
+    """The tiles and layouts of each kernel, as short as can be; empty where it is JAX."""
 
     @property
     def kernels(self) -> bool:
@@ -138,7 +150,7 @@ class CandidateGenerator:
                 chosen += forms.kernels(rewrites)
             except NativeError as error:  # as where LLVM is not there
                 self._tell(describe_missing_kernels(error))
-        return CandidateSet(tuple(chosen), tuple(forms.refused))
+        return CandidateSet(tuple(map(forms.distinct, chosen)), tuple(forms.refused))
 
     def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
         """The points that differ in one choice from one that was given."""
@@ -162,10 +174,16 @@ class _VerifiedRewrite:
     program: Program
     number: int
     verdict: tuple[str, ...]
+    name: str = ""
+    """What was done to the original, in words; empty where it is the original."""
 
     @property
     def how(self) -> str:
-        return f"rewritten {self.number}" if self.number else "as it is"
+        return self.name or AS_WRITTEN
+
+    def described(self, *further: str) -> str:
+        """What was done to the original, and then to the program."""
+        return ", ".join(filter(None, (self.name, *further))) or AS_WRITTEN
 
 
 class _VerifiedRewrites:
@@ -179,6 +197,9 @@ class _VerifiedRewrites:
             self._original: _VerifiedRewrite(self._original, 0, ())
         }
         self._wraps = may_overflow(self._original)
+        self._names: dict[Program, str] = {}
+        """What was done to the original, by the program that came of it."""
+        self._distinct = DistinctNames()
         self.refused: list[str] = []
         self.lowered: list[tuple[_VerifiedRewrite, KernelSpace]] = []
         """The forms that can be run as kernels, with all ways to do it; a `SchedulePoint.form` is
@@ -186,18 +207,20 @@ class _VerifiedRewrites:
 
     def improved(self, constant: tuple[int, ...] = ()) -> Iterator[Program]:
         budget = self._question.budget
-        yield from improve(
+        for step in derivations(
             self._original, constant=constant, seconds=budget.search_seconds, most=budget.forms
-        )
+        ):
+            yield self._named(from_json(step.program), rewrite_name(step.trail))
 
     def composed(self) -> Iterator[Program]:
         """What fused kernels compute that the superoptimizer finds, as plain operators."""
-        yield from self._composer.unfused(self._original, COMPOSED_PROGRAMS)
+        for program in self._composer.unfused(self._original, COMPOSED_PROGRAMS):
+            yield self._named(program, composed_name(self._original, program))
 
     def _fused(self) -> Iterator[Program]:
         fused = self._composer.fused(self._original)
         if fused is not None:
-            yield fused
+            yield self._named(fused, FUSED)
 
     @cached_property
     def _composer(self) -> Composer:
@@ -227,7 +250,16 @@ class _VerifiedRewrites:
 
     def contender(self, place: SchedulePoint) -> CandidateSource:
         form, kernels = self.lowered[place.form]
-        return _with_kernels(form, kernels.source(place), place)
+        return self.distinct(_with_kernels(form, kernels.source(place), place))
+
+    def distinct(self, source: CandidateSource) -> CandidateSource:
+        """The source, by a name that no other one has."""
+        return replace(source, how=self._distinct.name(source.how, source.source))
+
+    def _named(self, program: Program, name: str) -> Program:
+        """Remembers what was done, the first time that it comes to this program."""
+        self._names.setdefault(program, name)
+        return program
 
     def _kernels(self, program: Program) -> KernelSpace:
         asked = self._question
@@ -238,7 +270,8 @@ class _VerifiedRewrites:
 
     def prepared(self, forms: Iterable[_VerifiedRewrite]) -> Iterator[Program]:
         for form in forms:
-            yield from merge_weights(form.program, self._question.constant)
+            for program in merge_weights(form.program, self._question.constant):
+                yield self._named(program, form.described(merged_name(form.program, program)))
 
     def accepted(self, programs: Iterable[Program]) -> list[_VerifiedRewrite]:
         """The original first, then those of `programs` that are verified.
@@ -273,7 +306,8 @@ class _VerifiedRewrites:
             return None
         # Numbers are for people, in order of acceptance; what was refused has none.
         number = sum(form is not None for form in self._known.values())
-        rewrite = _VerifiedRewrite(program, number, tuple(verdict.summary()))
+        name = self._names.get(program, f"rewritten {number}")
+        rewrite = _VerifiedRewrite(program, number, tuple(verdict.summary()), name)
         self._tell(f"{rewrite.how}: {rewrite.verdict[0]}")
         return rewrite
 
@@ -302,7 +336,7 @@ def _ways(form: _VerifiedRewrite) -> Iterator[CandidateSource]:
     packed = to_json(form.program)
     function, _ = names(form.program)
     for spelling, source in _spelled(form.program, form.number == 0):
-        how = _describe_unproven(form.how, spelling)
+        how = form.described(spelling_name(spelling, form.program))
         yield CandidateSource(how, form.number, packed, source, function, form.verdict)
 
 
@@ -313,7 +347,7 @@ def _packed_ways(form: _VerifiedRewrite, constant: tuple[int, ...]) -> Iterator[
         function, _ = names(parted.run)
         pack = emit_pack(parted.pack)
         for spelling, source in _spelled(parted.run, False):
-            how = _describe_unproven(f"{form.how}; {parted.how}", spelling)
+            how = form.described(parted.how, spelling_name(spelling, parted.run))
             yield CandidateSource(
                 how, form.number, to_json(parted.run), merged(pack, source), function, form.verdict,
                 beforehand,
@@ -325,8 +359,8 @@ def _with_kernels(
 ) -> CandidateSource:
     before = Prepacking(kernel.positions, kernel.pack, kernel.types) if kernel.positions else None
     return CandidateSource(
-        f"{form.how}; {kernel.how}", form.number, to_json(form.program), kernel.source,
-        kernel.function, form.verdict, before, place,
+        form.described(kernel.how), form.number, to_json(form.program), kernel.source,
+        kernel.function, form.verdict, before, place, schedule=kernel.schedule,
     )  # fmt: skip
 
 
@@ -346,10 +380,6 @@ def _spelled(program: Program, plain_first: bool) -> Iterator[tuple[Spelling, st
         if source not in seen:
             seen.add(source)
             yield spelling, source
-
-
-def _describe_unproven(how: str, spelling: Spelling) -> str:
-    return how if spelling == Spelling() else f"{how}; {spelling}"
 
 
 def _by_turns(ways: list[list[CandidateSource]], most: int) -> list[CandidateSource]:

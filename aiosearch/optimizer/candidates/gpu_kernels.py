@@ -19,6 +19,7 @@ from ...codegen.passes.kernel_fusion import fuse_kernels
 from ...codegen.schedule.plans import ModulePlan, ModulePlans, best_plans
 from ...devices import Device
 from ...tensor import Program
+from .candidate_names import kernels_name
 from .jax_source import names
 from .mosaic_kernels import MosaicKernels
 from .schedule_point import KernelSource, SchedulePoint, point_of
@@ -108,7 +109,8 @@ class GpuKernels:
             return self._mosaic.source(place)
         plan = self._parted[place.module].tilings(place.parting).at(place.points)
         text = write(plan.module, plan.schedules)
-        return KernelSource(_how(plan), plan.seconds, text, name_of(plan.module))
+        how = kernels_name(plan.module.kernels, kind="Pallas")
+        return KernelSource(how, plan.seconds, text, name_of(plan.module), schedule=_schedule(plan))
 
 
 def gpu_kernel_sources(
@@ -159,5 +161,5 @@ def _refusals(plans: ModulePlans[Tiling]) -> list[str]:
     return reasons
 
 
-def _how(plan: ModulePlan[Tiling]) -> str:
-    return f"Pallas kernels [{'; '.join(map(str, plan.schedules.values()))}]"
+def _schedule(plan: ModulePlan[Tiling]) -> str:
+    return f"[{'; '.join(map(str, plan.schedules.values()))}]"

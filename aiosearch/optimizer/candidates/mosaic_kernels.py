@@ -9,6 +9,7 @@ from ...codegen.ir import Module
 from ...codegen.pallas import CannotPrint, Tiling, mosaic_choices, name_of, write_mosaic
 from ...codegen.schedule.space import ScheduleChoice
 from ...devices import Device
+from .candidate_names import kernels_name
 from .schedule_point import KernelSource, SchedulePoint
 
 
@@ -77,8 +78,9 @@ class MosaicKernels:
             )
         }
         text = write_mosaic(planned.module, tilings)
-        how = f"Mosaic kernels [{'; '.join(map(str, tilings.values()))}]"
-        return KernelSource(how, place.seconds, text, name_of(planned.module))
+        how = kernels_name(planned.module.kernels, kind="Mosaic")
+        schedule = f"[{'; '.join(map(str, tilings.values()))}]"
+        return KernelSource(how, place.seconds, text, name_of(planned.module), schedule=schedule)
 
     def _point(self, at: int, ranks: Sequence[int]) -> SchedulePoint:
         choices = self._modules[at].choices

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from ...equivalence.rounding.machine import UNIT
 from ...tensor import Program
 from ..array_types import array_types
+from .candidate_names import GUARDED
 from .generation import CandidateSource, Prepacking
 from .jax_source import RESERVED, emit, free_name, merged, names
 
@@ -44,7 +45,7 @@ def guard_candidate(contender: CandidateSource, program: Program) -> CandidateSo
         before = Prepacking(constants, before.function, (*before.types, *constant_types))
     return replace(
         contender,
-        how=f"{contender.how}; watched",
+        how=f"{contender.how}, {GUARDED}",
         source=_watching(source, contender.function, program, constants),
         beforehand=before,
         watched=True,

@@ -46,7 +46,7 @@ class KernelSource:
     """A source that calls kernels, and what it wants to be made beforehand."""
 
     how: str
-    """What the schedule is, in words."""
+    """What the kernels are, in words: `one fused kernel, W packed`."""
     seconds: float
     """What it should take."""
     source: str
@@ -57,6 +57,8 @@ class KernelSource:
     """The function in `source` that packs them; empty where nothing is packed."""
     types: tuple[ArrayType, ...] = ()
     """The types of the arrays that `pack` gives."""
+    schedule: str = ""
+    """The schedule of each kernel, as short as can be: `[m 16, k 256, 4x2, W packed]`."""
 
 
 class KernelSpace(Protocol):

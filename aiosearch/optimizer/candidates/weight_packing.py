@@ -32,7 +32,7 @@ class PackedProgram:
     """The two parts, and which of the program's inputs the first one takes."""
 
     how: str
-    """What is packed, in words: `W beforehand`."""
+    """What is packed, in words: `W made beforehand`."""
     positions: tuple[int, ...]
     """Positions of the inputs that `pack` takes."""
     pack: Program
@@ -47,7 +47,7 @@ def packings(program: Program, constant: tuple[int, ...]) -> list[PackedProgram]
     The operands of products lie as the products read them, or transposed.
     """
     by_run: dict[Program, PackedProgram] = {}
-    for how, turned in (("beforehand", False), ("turned beforehand", True)):
+    for how, turned in (("made beforehand", False), ("transposed beforehand", True)):
         ready = settled(program, constant)
         stored = {
             term: form

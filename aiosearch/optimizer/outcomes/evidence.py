@@ -38,7 +38,7 @@ class Tried(Struct, frozen=True):
     """One candidate that was tried, and what became of it."""
 
     how: str
-    """What was done to the original, in words: `rewritten 2; accumulate 0`."""
+    """What was done to the original, in words: `scale after the product, f32 accumulation`."""
     seconds: float | None
     """Seconds of a call, by the median; `None` where it failed or was too slow for
     the last race."""
@@ -47,13 +47,15 @@ class Tried(Struct, frozen=True):
     note: str = ""
     """Why it is out; empty where it is not."""
     verdict: str = ""
-    """The first line of its verdict as a program, or `its own operations`."""
+    """The first line of its verdict as a program, or `the same operations`."""
     low: float | None = None
     """The seconds that the true median lies above, with 95 % confidence."""
     high: float | None = None
     """The seconds that the true median lies below, with 95 % confidence."""
     won: bool = False
     """Whether it is the answer."""
+    schedule: str = ""
+    """The tiles and layouts of each kernel, as short as can be; empty where it is JAX."""
 
 
 class Evidence(Struct, frozen=True, omit_defaults=True):

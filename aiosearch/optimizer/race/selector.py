@@ -250,10 +250,10 @@ class Selector:
 
     def _one_tried(self, contender: CandidateSource, place: int | None, race: Race) -> Tried:
         note = self._entrants.notes.get(contender, "")
-        verdict = contender.verdict[0] if contender.verdict else "its own operations"
+        verdict = contender.verdict[0] if contender.verdict else "the same operations"
         # It did not run in the last race: what it took in the first one is on another clock.
         if place is None or race.speedup(place) is None:
-            return Tried(contender.how, None, None, note, verdict)
+            return Tried(contender.how, None, None, note, verdict, schedule=contender.schedule)
         low, middle, high = times(race, place)
         speedup = ratio(race, place)
         return Tried(
@@ -264,4 +264,5 @@ class Selector:
             verdict,
             low,
             high,
+            schedule=contender.schedule,
         )

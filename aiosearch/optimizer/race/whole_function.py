@@ -145,7 +145,10 @@ class WholeRace:
         """
         compiled: list[Compiled] = []
         ids: list[list[str]] = []
-        for name, subjects in {"as written": (), **dict(_arrangements(cut, faster))}.items():
+        for name, subjects in {
+            "the whole as written": (),
+            **dict(_arrangements(cut, faster)),
+        }.items():
             arrangement = await self._compiled(
                 name, cut, {subject: loaded[subject] for subject in subjects}
             )

@@ -55,7 +55,7 @@ def test_sources_compute_the_program(constant: tuple[int, ...], feature: int, co
 def test_one_kernel_stands_beside_several() -> None:
     """What rules fuse is tried, and so is what they do not."""
     found = kernel_sources(builtin("gated_mlp", "f32", row=4, feature=32, hidden=64), host(), 2, 4)
-    assert {one.how.count("[") for one in found} == {1, 2}
+    assert {one.schedule.count("[") for one in found} == {1, 2}
 
 
 def test_the_best_predicted_comes_first() -> None:

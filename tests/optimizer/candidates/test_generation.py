@@ -49,7 +49,7 @@ def test_weights_are_merged_where_a_product_is_spared() -> None:
     assert "return (w + a @ b,)" in sources(found)
     assert "return x @ packed" in sources(found)
     assert "concatenate([w, a], axis=1)" in sources(found)
-    assert found.contenders[0].how == "as it is"
+    assert found.contenders[0].how == "as written"
 
 
 def test_weights_are_laid_out_widened_and_put_side_by_side() -> None:
@@ -118,7 +118,7 @@ def test_whole_numbers_that_may_find_no_room_are_summed_as_they_are() -> None:
     root = apply("sqrt", apply("cast", n * n, dtype="f32"))
     for outputs in ((sums[0], sums[1]), (root,), (apply("cast", n + literal(1), dtype="f32"),)):
         program = Program("wholes", (n,), outputs)
-        assert {one.how for one in held(program).contenders} == {"as it is"}
+        assert {one.how for one in held(program).contenders} == {"as written"}
 
 
 @pytest.mark.parametrize("product", [False, True])

@@ -26,7 +26,7 @@ def test_both_printers_enter_a_race_that_asks_for_mosaic(program: Program) -> No
     kernels = GpuKernels(program, device("H200"), printers=KernelPrinter)
     sources = [kernels.source(place) for place in kernels.first(200)]
     assert {"plgpu.kernel(" in source.source for source in sources} == {True, False}
-    assert {source.how.split()[0] for source in sources} == {"Mosaic", "Pallas"}
+    assert {kind for source in sources for kind in source.how.split()} >= {"Mosaic", "Pallas"}
 
 
 def test_a_neighbour_of_mosaic_s_kernels_is_another_tiling_of_them(program: Program) -> None:
@@ -34,11 +34,11 @@ def test_a_neighbour_of_mosaic_s_kernels_is_another_tiling_of_them(program: Prog
     (place, *_) = (
         place
         for place in kernels.first(200)
-        if kernels.source(place).how.startswith("Mosaic") and place.points[0] == (0,)
+        if kernels.source(place).how.count("Mosaic") and place.points[0] == (0,)
     )
     (neighbour,) = kernels.neighbours(place)
-    assert kernels.source(neighbour).how != kernels.source(place).how
-    assert kernels.source(neighbour).how.startswith("Mosaic")
+    assert kernels.source(neighbour).schedule != kernels.source(place).schedule
+    assert "Mosaic" in kernels.source(neighbour).how
     assert place in kernels.neighbours(neighbour)
 
 

@@ -37,15 +37,15 @@ def texts(packing: PackedProgram) -> tuple[str, str]:
 
 def test_weights_lie_as_products_read_them_or_turned_around() -> None:
     found = ways(program(X @ swapped(W)), 1)
-    assert [*found] == ["w beforehand"]
-    assert texts(found["w beforehand"]) == ("return (w.T,)", "return x @ w_packed")
+    assert [*found] == ["w made beforehand"]
+    assert texts(found["w made beforehand"]) == ("return (w.T,)", "return x @ w_packed")
     found = ways(program(X @ W), 1)
-    assert [*found] == ["w turned beforehand"]
-    assert texts(found["w turned beforehand"]) == ("return (w.T,)", "return x @ w_packed.T")
+    assert [*found] == ["w transposed beforehand"]
+    assert texts(found["w transposed beforehand"]) == ("return (w.T,)", "return x @ w_packed.T")
 
 
 def test_products_of_weights_are_merged() -> None:
-    merged = ways(program(X @ (W + W @ V)), 1, 2)["w and v beforehand"]
+    merged = ways(program(X @ (W + W @ V)), 1, 2)["w and v made beforehand"]
     assert merged.positions == (1, 2)
     assert texts(merged) == ("return (w + w @ v,)", "return x @ packed")
     assert [term.parameter("name") for term in merged.run.inputs] == ["x", "g", "packed"]
@@ -54,12 +54,12 @@ def test_products_of_weights_are_merged() -> None:
 def test_what_changes_the_shape_alone_is_left_to_the_call() -> None:
     """A vector that meets every row would otherwise take as much memory as all of them."""
     row = apply("broadcast", apply("reshape", G + G, shape=(1, 6)), shape=(4, 6))
-    found = ways(program(X * row), 3)["g beforehand"]
+    found = ways(program(X * row), 3)["g made beforehand"]
     assert [str(term.type) for term in found.pack.outputs] == ["f32[6]"]
 
 
 def test_a_weight_that_is_also_read_as_it_is_is_packed_as_it_is() -> None:
-    found = ways(program(X @ swapped(W) + X @ W), 1)["w beforehand"]
+    found = ways(program(X @ swapped(W) + X @ W), 1)["w made beforehand"]
     assert found.positions == (1,)
     assert set(found.pack.outputs) == {swapped(W), W}
     one = program(X @ swapped(W) + X @ W)

@@ -15,7 +15,7 @@ TIMES = {
     "original_cpu": 1.8e-3, "answer_cpu": 2.7e-4,
 }  # fmt: skip
 TRIAL = {
-    "how": "as it is", "seconds": 9e-4, "speedup": 1.0, "note": "", "verdict": "", "low": 8e-4,
+    "how": "as written", "seconds": 9e-4, "speedup": 1.0, "note": "", "verdict": "", "low": 8e-4,
     "high": 1e-3, "won": False,
 }  # fmt: skip
 OF_A_PROGRAM: dict[str, Any] = {
@@ -37,6 +37,8 @@ def test_what_0_1_0_wrote_is_read_and_written_with_the_same_keys_and_values() ->
     for evidence in (OF_A_PROGRAM, OF_A_CALL, OF_A_WHOLE, {}):
         read = msgspec.msgpack.decode(stored(evidence), type=Answer)
         again = msgspec.msgpack.decode(msgspec.msgpack.encode(read))
+        for trial in again["evidence"].get("tried", ()):
+            assert trial.pop("schedule") == ""  # a later version's
         assert again["evidence"] == evidence
 
 

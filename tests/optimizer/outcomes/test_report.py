@@ -12,7 +12,7 @@ from aiosearch.optimizer.outcomes.answer import Timings
 from aiosearch.optimizer.outcomes.evidence import Tried
 from aiosearch.optimizer.outcomes.report import Found, Report, WholeFunctionResult
 
-TRIED = (Tried("as it is", 9e-4, 1.0, low=8e-4, high=9.9e-4), Tried("other", None, None, "fails"))
+TRIED = (Tried("as written", 9e-4, 1.0, low=8e-4, high=9.9e-4), Tried("other", None, None, "fails"))
 PARTS = tuple(
     Found(answer(number, name=f"f_{number}", evidence={"speedup": 3.05}), False)
     for number in (1, 2)

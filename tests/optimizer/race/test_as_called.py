@@ -40,8 +40,10 @@ class Here(MockExecutor):
 
     def __init__(self) -> None:
         fast = Act(seconds=1e-5, outputs=trace)
-        forms = [f"rewritten {number}{how}" for number in range(1, 4) for how in ("", "; turned 0")]
-        super().__init__({"as it is": Act(1e-4, outputs=trace), **dict.fromkeys(forms, fast)})
+        diagonal = "only the diagonal of the product"
+        rules = ("", ", transpose later", ", transpose later, 1 more step")
+        forms = [f"{diagonal}{further}" for further in rules]
+        super().__init__({"as written": Act(1e-4, outputs=trace), **dict.fromkeys(forms, fast)})
 
 
 @pytest.fixture

@@ -168,14 +168,14 @@ async def test_kernels_that_only_lack_numbers_are_watched_and_go_on() -> None:
     acts = {"original": does(8, soft)} | {f"other {at}": does(9, soft) for at in range(3)}
     for at, milliseconds in enumerate((7, 5, 4, 3, 2, 6)):
         acts[f"kernel {at}"] = does(milliseconds, lacking)
-        acts[f"kernel {at}; watched"] = does(milliseconds + 0.1, soft)
+        acts[f"kernel {at}, overflow guarded"] = does(milliseconds + 0.1, soft)
     plain = [CandidateSource(f"other {at}", 0, b"", f"# {at}", "soft", ()) for at in range(3)]
     original = CandidateSource("original", 0, b"", "# original", "soft", ())
     told: list[str] = []
     async with MockExecutor(acts) as executor:
         selector = Selector(executor, parse(SOFT), BUDGET, 0, False, told.append, maker=Real())
         found = await selector.select([original, real(kernel(2)), *plain])
-    assert found.winner.how == "kernel 4; watched"
+    assert found.winner.how == "kernel 4, overflow guarded"
     notes = {one.how: one.note for one in found.tried}
     assert "not finite" in notes["kernel 2"]
     assert "kernel 4" not in notes, "what a trial finds is watched at once"

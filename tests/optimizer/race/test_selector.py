@@ -114,7 +114,7 @@ async def test_one_that_only_lacks_numbers_runs_again_and_is_watched() -> None:
     acts = {
         "original": act(4),
         "lacking": act(1, lacking),
-        "lacking; watched": act(1.5),
+        "lacking, overflow guarded": act(1.5),
         "wrong": act(1.2, lambda inputs: (inputs[0],)),
         "other": act(2),
     }
@@ -124,7 +124,7 @@ async def test_one_that_only_lacks_numbers_runs_again_and_is_watched() -> None:
     async with MockExecutor(acts) as executor:
         selector = Selector(executor, PROGRAM, BUDGET, 0, False, lambda text: None)
         found = await selector.select(contenders)
-    assert found.winner.how == "lacking; watched"
+    assert found.winner.how == "lacking, overflow guarded"
     assert found.speedup(found.original) == pytest.approx(4 / 1.5, rel=0.05)
     assert "not finite" in notes(found)["lacking"]
     assert notes(found)["wrong"].startswith("not as accurate"), "and does not run again"
