@@ -314,10 +314,10 @@ def weighted_second_moment(x: Array, weights: Array) -> Array:
     return x.T @ jnp.diag(weights) @ x / jnp.sum(weights)
 
 
-# Loops left alone
+# Loops, and random numbers
 
 
-@case("loops left alone", "f32[512,512]", "f32[512]")
+@case("loops", "f32[512,512]", "f32[512]")
 def power_iteration(a: Array, x: Array) -> Array:
     def step(_: Any, x: Array) -> Array:
         y = a @ x
@@ -326,7 +326,7 @@ def power_iteration(a: Array, x: Array) -> Array:
     return jax.lax.fori_loop(0, 50, step, x)
 
 
-@case("loops left alone", "f32[128,256]", "f32[256,256] weight", "f32[256,256] weight")
+@case("loops", "f32[128,256]", "f32[256,256] weight", "f32[256,256] weight")
 def recurrent_network(x: Array, w: Array, u: Array) -> Array:
     def step(h: Array, row: Array) -> tuple[Array, Array]:
         h = jnp.tanh(row @ w + h @ u)
@@ -335,7 +335,7 @@ def recurrent_network(x: Array, w: Array, u: Array) -> Array:
     return jax.lax.scan(step, jnp.zeros(u.shape[0], x.dtype), x)[1]
 
 
-@case("loops left alone", "f32[512,512] positive")
+@case("loops", "f32[512,512] positive")
 def cube_root(x: Array) -> Array:
     """By Newton's method, until nothing moves."""
 
@@ -350,7 +350,7 @@ def cube_root(x: Array) -> Array:
     return jax.lax.while_loop(moves, step, (x, x / 3 + 2 / 3))[1]
 
 
-@case("loops left alone", "f32[512,512]", "i32[] bit")
+@case("loops", "f32[512,512]", "i32[] bit")
 def dropout(x: Array, seed: Array) -> Array:
     keep = jax.random.bernoulli(jax.random.key(seed), 0.9, x.shape)
     return jnp.where(keep, x / 0.9, 0.0)

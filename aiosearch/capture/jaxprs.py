@@ -146,7 +146,7 @@ class JaxprReader:
         if not 0 < length <= _STEPS:
             raise CaptureError("", f"of {length} steps")
         # Operands come as constants, carries and the rows of what is scanned.
-        constants, carries = _groups(params)
+        constants, carries = scan_operands(params)
         fixed, carried = operands[:constants], operands[constants:][:carries]
         rows = _readable(operands[constants + carries :])
         steps: list[Sequence[Known]] = []
@@ -161,7 +161,7 @@ class JaxprReader:
         return [*carried, *(stacked(_readable(parts)) for parts in zip(*steps, strict=True))]
 
 
-def _groups(params: Parameters) -> tuple[int, int]:
+def scan_operands(params: Parameters) -> tuple[int, int]:
     """How many operands of a `scan` stay, and how many are carried on; versions of jax say so in
     two ways."""
     if "num_consts" in params:

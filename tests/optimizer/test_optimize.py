@@ -122,6 +122,27 @@ async def test_the_code_gives_the_tree_that_the_function_gives(
     assert found["trace"] == pytest.approx(float(wanted["trace"]), rel=1e-5)
 
 
+async def test_what_a_loop_runs_is_searched_and_put_into_it(store: Results) -> None:
+    def f(a: jax.Array, b: jax.Array) -> Any:
+        def step(at: int, state: Any) -> Any:
+            return traced(state[1], b), jnp.sort(state[1])
+
+        return jax.lax.fori_loop(0, 3, step, (jnp.zeros(()), a))[0]
+
+    forms = {
+        **acts(1e-4),
+        "as written": Act(seconds=1e-3),
+        "all that are faster": Act(seconds=1e-4),
+    }
+    options: Any = {"effort": "quick", "target": "cpu", "kernels": False}
+    async with MockExecutor(forms) as opened:
+        made = await optimize(f, A, B, results=store, executor=opened, **options)
+    assert [one.partition(" ")[0] for one in made.report.left_alone] == ["sort"]
+    assert [one.answer.faster for one in made.report.found] == [True]
+    assert made.lacks == "a part of it stands in a scan"
+    assert made(A, B) == pytest.approx(float(f(A, B)), rel=1e-5)
+
+
 class Point(NamedTuple):
     """What only its own code has."""
 

@@ -204,6 +204,9 @@ class _Wrapping:
     def read(self, piece: Piece) -> Program:
         """The program between two regions, where it has a text; raises
         `OptimizeError` elsewhere."""
+        if piece.bodies:
+            (equation,) = piece.jaxpr.eqns
+            raise OptimizeError(f"a part of it stands in a {equation.primitive.name}")
         equations = {id(equation) for equation in piece.jaxpr.eqns}
         # By identity: equal equations may stand in several pieces.
         refusals = [step.refusal for step in self.cut.steps if id(step.equation) in equations]
@@ -335,9 +338,9 @@ def _parts(cut: CutFunction, answers: Mapping[Subject, Answer], lacks: str) -> s
 def _is_whole(cut: CutFunction) -> bool:
     """Whether one piece takes and gives what the function does, in that order and without trees."""
     flat = cut.flat
-    return _is_plain(cut) and [
-        (piece.inputs, piece.outputs) for piece in cut.pieces if piece.inputs
-    ] == [(flat.inputs, flat.outputs)]
+    taking = [piece for piece in cut.pieces if piece.inputs]
+    borders = [(piece.inputs, piece.outputs) for piece in taking if not piece.bodies]
+    return _is_plain(cut) and len(taking) == 1 and borders == [(flat.inputs, flat.outputs)]
 
 
 def _is_plain(cut: CutFunction) -> bool:

@@ -46,8 +46,13 @@ def is_single_program(cut: CutFunction) -> bool:
     Then it takes all arrays as arguments: those that were closed over, XLA may prepare itself.
     """
     # Pieces without inputs only make constants.
-    inputs = [piece.inputs for piece in cut.pieces if piece.inputs]
-    return len(inputs) == 1 and not any(var in cut.flat.constants for var in inputs[0])
+    taking = [piece for piece in cut.pieces if piece.inputs]
+    # A loop is one piece too, of which its programs are parts.
+    return (
+        len(taking) == 1
+        and not taking[0].bodies
+        and not any(var in cut.flat.constants for var in taking[0].inputs)
+    )
 
 
 def whole_key(key: Key, cut: CutFunction, faster: Mapping[Subject, Answer]) -> Key:

@@ -263,7 +263,7 @@ def _reason(equation: JaxprEqn, precision: object, on_cpu: bool) -> str:
     if equation.effects:
         return "it has effects"
     if name in _LOOPS:
-        return "it is a loop"
+        return "a loop that has no part to search"
     if name == "custom_vjp_call":
         return "it has a gradient of its own"  # which jax cannot find in a batched replacement
     if name in _PLACEMENT_HINTS:

@@ -53,9 +53,10 @@ class FlatJaxpr:
         )
 
 
-def inline_calls(closed: ClosedJaxpr) -> FlatJaxpr:
-    """The function without plain calls."""
-    inliner = _Inliner()
+def inline_calls(closed: ClosedJaxpr, place: Any = None) -> FlatJaxpr:
+    """The function without plain calls; `place` is the source of the equation that runs it, for
+    equations that have none in the user's code."""
+    inliner = _Inliner(place)
     outputs = inliner.body(closed.jaxpr, closed.consts, closed.jaxpr.invars)
     return FlatJaxpr(
         tuple(closed.jaxpr.invars),
@@ -67,11 +68,11 @@ def inline_calls(closed: ClosedJaxpr) -> FlatJaxpr:
 
 
 class _Inliner:
-    def __init__(self) -> None:
+    def __init__(self, place: Any) -> None:
         self.equations: list[JaxprEqn] = []
         self.constants: dict[Var, Leaf] = {}
         self._held: dict[int, Var] = {}
-        self._place: Any = None
+        self._place = place
 
     def body(self, jaxpr: Jaxpr, constants: Sequence[Leaf], operands: Sequence[Atom]) -> list[Atom]:
         atoms: dict[Var, Atom] = dict(zip(jaxpr.invars, operands, strict=True))

@@ -16,17 +16,20 @@ Invariant: every variable that a piece takes is an argument of the function, a c
 output of an earlier piece; equations that depend on no input (`ClassifiedEquation.fixed`) are
 copied into each region that needs them, so that they never cross a border.
 
+What a loop or a branch runs is cut likewise, into the pieces of a `Body`, where anything in it is a
+region: `lax.scan(step, ...)` becomes a piece with one `Body`, that of `step`.
+
 Cost: one pass over the equations for each piece, and one reading of each region by `JaxprReader`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
-from jax.extend.core import Jaxpr, Literal, Var
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
 from ...capture.constants import ClosedOverConstants
 from ...capture.errors import CaptureError
@@ -34,9 +37,10 @@ from ...capture.jax_types import Atom, Leaf
 from ...capture.jaxprs import JaxprReader
 from ...capture.values import TracedValue
 from ...tensor import Program, Term
-from .equations import ClassifiedEquation, is_known, unknown
-from .flat_jaxpr import FlatJaxpr
-from .regions import dependencies, ordered
+from .control_flow import can_be_opened, functions
+from .equations import ClassifiedEquation, classify_equations, is_known, unknown
+from .flat_jaxpr import FlatJaxpr, inline_calls
+from .regions import dependencies, ordered, regions
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,9 @@ class Piece:
     before `inputs`."""
     program: Program | None = None
     """What the equations compute; `None` for those that are no region."""
+    bodies: tuple[Body, ...] = ()
+    """What its one equation runs, a loop or a branch, as `control_flow.functions` has it; empty
+    where nothing in there is a region."""
 
     @property
     def subject(self) -> Subject | None:
@@ -90,38 +97,90 @@ class Piece:
         return jax.core.eval_jaxpr(self.jaxpr, (), *self.held, *inputs)
 
 
-def pieces(
-    flat: FlatJaxpr,
-    steps: Sequence[ClassifiedEquation],
-    regions: Sequence[Sequence[ClassifiedEquation]],
-    constant: Iterable[Var],
-    names: Mapping[Var, str],
-    title: str,
-) -> list[Piece]:
-    """The regions and the equations between them, in an order in which they can run.
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A function in pieces, in an order in which they can run: the whole one, or what a loop or a
+    branch runs."""
 
-    `regions` as `regions.regions` gives them, `constant` the variables of arrays that stay the
-    same, `names` those of the arguments for a reader, and `title` what programs are named after.
-    """
-    return list(_Pieces(flat, steps, frozenset(constant), names, title).scheduled(regions))
+    flat: FlatJaxpr
+    steps: tuple[ClassifiedEquation, ...]
+    pieces: tuple[Piece, ...]
+
+    def nested(self) -> Iterator[Body]:
+        """The body itself, and those of all loops and branches in it."""
+        yield self
+        for piece in self.pieces:
+            for body in piece.bodies:
+                yield from body.nested()
+
+    def all_pieces(self) -> Iterator[Piece]:
+        """The pieces, and those of all loops and branches among them."""
+        for body in self.nested():
+            yield from body.pieces
+
+
+@dataclass(frozen=True)
+class Cutter:
+    """Cuts a function, and what its loops and branches run; equal regions of all of them get one
+    program."""
+
+    title: str
+    """What programs are named after."""
+    largest: int
+    """Equations that a region has at most, where it can be parted."""
+    precision: object = None
+    """The precision of products that ask for none."""
+    on_cpu: bool = False
+    """Whether nothing but a CPU runs the function."""
+    programs: dict[Program, tuple[Program, ValueOrder]] = field(default_factory=dict)
+    """By a region as it reads with neutral names: its program for a reader, and its order."""
+
+    def body(self, flat: FlatJaxpr, constant: Iterable[Var], names: Mapping[Var, str]) -> Body:
+        """Cuts a function of which the arrays `constant` stay the same from call to call; `names`
+        are those of its arguments, for a reader."""
+        steps = classify_equations(flat, self.precision, self.on_cpu)
+        # Arrays that are closed over never change under a trace, as jax has it.
+        cut = _Pieces(self, flat, steps, frozenset(constant) | set(flat.constants), names)
+        groups = regions(flat, steps, self.largest)
+        return Body(flat, tuple(steps), tuple(cut.scheduled(groups)))
+
+    def bodies(
+        self, equation: JaxprEqn, constant: frozenset[Var], names: Mapping[Var, str]
+    ) -> tuple[Body, ...]:
+        """What a loop or a branch runs, in pieces; empty where none of them is a region."""
+        if not can_be_opened(equation):
+            return ()
+        bodies = []
+        for function in functions(equation):
+            flat = inline_calls(function.jaxpr, equation.source_info)
+            outside = {
+                inner: atom
+                for inner, atom in zip(flat.inputs, function.operands, strict=True)
+                if isinstance(atom, Var)
+            }
+            held = [inner for inner, atom in outside.items() if atom in constant]
+            named = {inner: names[atom] for inner, atom in outside.items() if atom in names}
+            bodies.append(self.body(flat, held, named))
+        searched = any(piece.program for body in bodies for piece in body.all_pieces())
+        return tuple(bodies) if searched else ()
 
 
 class _Pieces:
     def __init__(
         self,
+        cutter: Cutter,
         flat: FlatJaxpr,
         steps: Sequence[ClassifiedEquation],
         constant: frozenset[Var],
         names: Mapping[Var, str],
-        title: str,
     ) -> None:
-        self.flat, self.steps, self.constant = flat, steps, constant
-        self.names, self.title = names, title
+        self.cutter, self.flat, self.steps = cutter, flat, steps
+        self.constant, self.names = constant, names
         self.edges = dependencies(steps)
         self.fixed = {var: step for step in steps if step.fixed for var in step.equation.outvars}
         self.uses = _uses(steps, flat.outputs)
         self.numbers = _numbers(flat.constants)
-        self.programs: dict[Program, tuple[Program, ValueOrder]] = {}
+        self.programs = cutter.programs
 
     def scheduled(self, regions: Sequence[Sequence[ClassifiedEquation]]) -> Iterator[Piece]:
         """The pieces in a topological order; equations between two regions are gathered into one
@@ -136,7 +195,7 @@ class _Pieces:
             group = [self.steps[index] for index in groups[place]]
             # A region that cannot be read as a whole is demoted: its equations join those that are
             # left to JAX, and the function stays right.
-            region = self.region(group) if place < len(regions) else None
+            region = self.region(group) if place < len(regions) else self.opened(group[0])
             if region is None:
                 pending += group
                 continue
@@ -160,6 +219,13 @@ class _Pieces:
         piece = piece.arranged(order)
         constant = (at for at, var in enumerate(piece.inputs) if var in self.constant)
         return replace(piece, constant=tuple(constant), program=program)
+
+    def opened(self, step: ClassifiedEquation) -> Piece | None:
+        """A loop or a branch as a piece of its own, if anything that it runs is a region."""
+        if not step.refusal:
+            return None
+        bodies = self.cutter.bodies(step.equation, self.constant, self.names)
+        return replace(self.piece([step]), bodies=bodies) if bodies else None
 
     def needed(self, group: Iterable[ClassifiedEquation]) -> set[ClassifiedEquation]:
         """The fixed equations that `group` needs, through others that are fixed."""
@@ -246,7 +312,7 @@ class _Pieces:
     def read(self, piece: Piece, names: Sequence[str]) -> Program | None:
         """The region as a `Program` with these input names, where all of it can be read."""
         number = f"_{len(self.programs) + 1}" if self.programs else ""
-        return read_piece(piece, names, f"{self.title}{number}")
+        return read_piece(piece, names, f"{self.cutter.title}{number}")
 
 
 def read_piece(piece: Piece, names: Sequence[str], title: str) -> Program | None:

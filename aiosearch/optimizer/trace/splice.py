@@ -13,8 +13,9 @@ batches these.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import jax
@@ -24,8 +25,9 @@ from jax.extend.core.primitives import convert_element_type_p
 from ...capture.jax_types import Function, Leaf, PyTree, aval
 from ...measure.errors import says_out_of_memory
 from ...measure.worker.huge_pages import in_huge_pages
+from .control_flow import functions, run
 from .errors import SpliceError
-from .pieces import Piece, Subject
+from .pieces import Body, Piece, Subject
 from .traced import CutFunction
 
 Replacement: TypeAlias = Function
@@ -109,7 +111,7 @@ def _with_weak_types(piece: Piece, outputs: Sequence[Leaf]) -> list[Leaf]:
 
 
 Packs: TypeAlias = "tuple[tuple[Leaf, ...] | None, ...]"
-"""For each piece the arrays that were packed for it; `None` where nothing is."""
+"""For each of `Body.all_pieces` the arrays that were packed for it; `None` where nothing is."""
 
 
 class Spliced:
@@ -144,12 +146,54 @@ class Spliced:
 
     def flat(self, leaves: Sequence[Leaf], packs: Packs | None = None) -> list[Leaf]:
         """Takes the arrays of a call, in order, and gives the arrays of its result."""
-        flat = self.cut.flat
+        packing = zip(self.cut.body.all_pieces(), packs or self.packs({}), strict=True)
+        return self._body(self.cut.body, dict(packing), leaves)
+
+    def _body(
+        self,
+        body: Body,
+        packing: Mapping[Piece, tuple[Leaf, ...] | None],
+        leaves: Sequence[Leaf],
+    ) -> list[Leaf]:
+        """The results of a function in pieces, for its arguments."""
+        flat = body.flat
         values = {**flat.constants, **dict(zip(flat.inputs, leaves, strict=True))}
-        for piece, packed in zip(self.cut.pieces, packs or self.packs({}), strict=True):
-            results = self._run(piece, [values[var] for var in piece.inputs], packed)
+        for piece in body.pieces:
+            inputs = [values[var] for var in piece.inputs]
+            results = (
+                self._opened(piece, packing, inputs)
+                if self._is_changed(piece)
+                else self._run(piece, inputs, packing[piece])
+            )
             values.update(zip(piece.outputs, results, strict=True))
         return [atom.val if isinstance(atom, Literal) else values[atom] for atom in flat.outputs]
+
+    def _is_changed(self, piece: Piece) -> bool:
+        """Whether a loop or a branch has replacements in what it runs."""
+        inner = (part for body in piece.bodies for part in body.all_pieces())
+        return any(part.subject in self.replacements for part in inner if part.subject is not None)
+
+    def _opened(
+        self,
+        piece: Piece,
+        packing: Mapping[Piece, tuple[Leaf, ...] | None],
+        inputs: Sequence[Leaf],
+    ) -> list[Leaf]:
+        """A loop or a branch that runs its bodies with their replacements."""
+        (equation,) = piece.jaxpr.eqns
+        variables: Sequence[Var] = piece.jaxpr.invars
+        values = dict(zip(variables, (*piece.held, *inputs), strict=True))
+        operands = [
+            atom.val if isinstance(atom, Literal) else values[atom] for atom in equation.invars
+        ]
+        bodies = [partial(self._inside, body, packing) for body in piece.bodies]
+        results = dict(zip(equation.outvars, run(equation, operands, bodies), strict=True))
+        return [results[var] for var in piece.outputs]
+
+    def _inside(
+        self, body: Body, packing: Mapping[Piece, tuple[Leaf, ...] | None], *leaves: Leaf
+    ) -> list[Leaf]:
+        return self._body(body, packing, leaves)
 
     def packs(self, held: Mapping[int, Leaf]) -> Packs:
         """Packs what stays the same: arrays that were closed over, and those of the call in `held`,
@@ -158,8 +202,20 @@ class Spliced:
         What was packed is kept, and packed again only where other arrays are given.
         """
         flat = self.cut.flat
-        values = {**flat.constants, **{flat.inputs[at]: array for at, array in held.items()}}
-        return tuple(self._packed(piece, values) for piece in self.cut.pieces)
+        values = {flat.inputs[at]: array for at, array in held.items()}
+        return tuple(self._packed_parts(self.cut.body, values))
+
+    def _packed_parts(
+        self, body: Body, held: Mapping[Var, Leaf]
+    ) -> Iterator[tuple[Leaf, ...] | None]:
+        """What is packed for each of `Body.all_pieces`; `held` are arguments that stay."""
+        values = {**body.flat.constants, **held}
+        for piece in body.pieces:
+            yield self._packed(piece, values)
+        for piece in body.pieces:
+            held_inside = _held_inside(piece, values) if piece.bodies else ()
+            for inner, inside in zip(piece.bodies, held_inside, strict=True):
+                yield from self._packed_parts(inner, inside)
 
     def _packed(self, piece: Piece, values: Mapping[Var, Leaf]) -> tuple[Leaf, ...] | None:
         replacement, subject = self._replacement(piece), piece.subject
@@ -197,6 +253,18 @@ class Spliced:
             if replacement is None
             else replace_region(piece, replacement)(*inputs)
         )
+
+
+def _held_inside(piece: Piece, values: Mapping[Var, Leaf]) -> Iterator[dict[Var, Leaf]]:
+    """For each body of a loop or a branch, those of its arguments that stay the same."""
+    (equation,) = piece.jaxpr.eqns
+    known = {**dict(zip(piece.jaxpr.invars, piece.held, strict=False)), **values}
+    for body, function in zip(piece.bodies, functions(equation), strict=True):
+        yield {
+            inner: known[atom]
+            for inner, atom in zip(body.flat.inputs, function.operands, strict=True)
+            if isinstance(atom, Var) and atom in known
+        }
 
 
 def _pack(replacement: Packed, inputs: Sequence[Leaf]) -> tuple[Leaf, ...] | None:

@@ -23,11 +23,11 @@ from ...capture.names import title
 from ...capture.user_frames import user_frame
 from ..jax_settings import JaxSettings, current_settings
 from .call_signature import CallSignature, argument_positions, call_signature
-from .equations import ClassifiedEquation, classify_equations, closed_over
+from .equations import ClassifiedEquation, closed_over
 from .errors import SpliceError
 from .flat_jaxpr import FlatJaxpr, inline_calls
-from .pieces import Piece, Subject, pieces
-from .regions import regions, why_no_region
+from .pieces import Body, Cutter, Piece, Subject
+from .regions import why_no_region
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +43,7 @@ class CutFunction:
     """Positions of the arrays that stay the same from call to call."""
     held: Mapping[int, Leaf]
     """The arrays of jax among them, by position: those of NumPy may change."""
-    flat: FlatJaxpr
-    steps: tuple[ClassifiedEquation, ...]
-    pieces: tuple[Piece, ...]
+    body: Body
     tree: PyTreeDef
     """The structure of the function's result."""
     settings: JaxSettings
@@ -57,15 +55,30 @@ class CutFunction:
     def function(self) -> Function:
         return self.call.function
 
+    @property
+    def flat(self) -> FlatJaxpr:
+        return self.body.flat
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return self.body.pieces
+
     @cached_property
     def regions(self) -> tuple[Piece, ...]:
-        """The pieces that are programs."""
-        return tuple(piece for piece in self.pieces if piece.program is not None)
+        """The pieces that are programs, those in loops and branches among them."""
+        return tuple(piece for piece in self.body.all_pieces() if piece.program is not None)
+
+    @cached_property
+    def steps(self) -> tuple[ClassifiedEquation, ...]:
+        """All equations, less loops and branches whose own are among them."""
+        opened = {id(piece.jaxpr.eqns[0]) for piece in self.body.all_pieces() if piece.bodies}
+        steps = (step for body in self.body.nested() for step in body.steps)
+        return tuple(step for step in steps if id(step.equation) not in opened)
 
     @cached_property
     def subjects(self) -> tuple[Subject, ...]:
         """What is to be searched, each once."""
-        candidates = () if self.donates else (piece.subject for piece in self.pieces)
+        candidates = () if self.donates else (piece.subject for piece in self.regions)
         return tuple(dict.fromkeys(subject for subject in candidates if subject is not None))
 
     @cached_property
@@ -132,22 +145,18 @@ class Traced:
     def cut(self) -> CutFunction:
         """Cuts the function. Nothing in here asks jax to trace, so that any thread will do."""
         flat = inline_calls(self.jaxpr)
-        steps = classify_equations(flat, self.precision, self.on_cpu)
-        # Arrays that are closed over never change under a trace, as jax has it.
-        constants = {flat.inputs[at] for at in self.constant} | set(flat.constants)
-        groups = regions(flat, steps, self.largest)
+        constants = {flat.inputs[at] for at in self.constant}
         names: dict[Var, str] = dict(zip(flat.inputs, self.call.names(), strict=True))
         held = [at for at in sorted(self.constant) if is_array(self.examples[at])]
-        parts = pieces(flat, steps, groups, constants, names, title(self.call.function, None))
+        name = title(self.call.function, None)
+        cutter = Cutter(name, self.largest, self.precision, self.on_cpu)
         return CutFunction(
             self.call,
             tuple(map(aval, flat.inputs)),
             self.places,
             self.constant,
             {at: self.examples[at] for at in held},
-            flat,
-            tuple(steps),
-            tuple(parts),
+            cutter.body(flat, constants, names),
             self.tree,
             self.settings,
             any(any(equation.params.get("donated_invars", ())) for equation in self.jaxpr.eqns),

@@ -176,7 +176,7 @@ def test_long_lines_are_folded() -> None:
         (lambda x: jnp.sort(norm(x) @ x), "sort at "),
         (
             lambda x: (norm(x) @ x, jax.lax.fori_loop(0, 3, lambda _, y: y @ y, x)),
-            "scan (it is a loop)",
+            "a part of it stands in a scan",
         ),
         (
             lambda x: {Fraction(1, 2): norm(x) @ x},

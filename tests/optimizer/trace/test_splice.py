@@ -70,7 +70,19 @@ def beside(x: Any, w: Any) -> Any:
     return jnp.sum(z * y + noise) / jnp.sum(y * y)
 
 
-FUNCTIONS = {"parted": parted, "beside": beside}
+def recurrent(x: Any, w: Any) -> Any:
+    """Regions in a loop over rows, from the last one, with a branch and another loop in it."""
+
+    def step(h: Any, row: Any) -> tuple[Any, Any]:
+        h = lax.cond(row[0] > 0, lambda h: jnp.tanh(h @ w + row), lambda h: h * w[0] + row, h)
+        h = lax.fori_loop(0, 2, lambda at, h: jnp.sin(h @ w) * h, h)
+        return h, jnp.sum(h * row)
+
+    h, sums = lax.scan(step, jnp.zeros(6), x, reverse=True)
+    return jnp.sum(h) / jnp.sum(sums * sums)
+
+
+FUNCTIONS = {"parted": parted, "beside": beside, "recurrent": recurrent}
 
 TRANSFORMED: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "jit": jax.jit,
@@ -328,6 +340,28 @@ def test_a_replacement_of_nothing_is_refused() -> None:
         Spliced(cut(beside, X, W), {cut(parted, X, W).subjects[0]: jnp.add})
 
 
+def test_what_a_loop_runs_is_replaced_until_its_condition_fails() -> None:
+    def root(x: Any) -> Any:
+        return lax.while_loop(
+            lambda y: jnp.sum(jnp.abs(y * y - x)) > 1e-3, lambda y: (y + x / y) / 2, x
+        )
+
+    x = jnp.abs(X) + 1
+    fast, replacements = spliced(root, x)
+    same(fast(x), root(x))
+    assert [one.times for one in replacements] == [1, 1]
+    same(jax.jvp(fast, (x,), (X,)), jax.jvp(root, (x,), (X,)))
+
+
+def test_weak_types_in_a_loop_are_kept() -> None:
+    def total(x: Any) -> Any:
+        return lax.scan(lambda c, row: (c * 2 + jnp.sum(row), c * c + 1), 0.0, x)
+
+    fast, _ = spliced(total, X)
+    same(fast(X), total(X))
+    same(jax.jit(fast)(X), jax.jit(total)(X))
+
+
 def packed_product(otherwise: Any = None) -> Packed:
     """A product with weights that were transposed beforehand."""
     return Packed(
@@ -346,6 +380,20 @@ def test_arrays_that_were_closed_over_are_packed() -> None:
     np.testing.assert_array_equal(packs[0], W.T)
     same(fast(X), X @ W)
     same(jax.grad(lambda x: fast(x).sum())(X), jax.grad(lambda x: (x @ W).sum())(X))
+
+
+def test_what_a_loop_takes_unchanged_is_packed_before_it() -> None:
+    def steps(x: Any) -> Any:
+        return lax.fori_loop(0, 3, lambda at, y: y @ W, x)
+
+    made = cut(steps, X)
+    (subject,) = made.subjects
+    assert subject.constant == (0,)
+    packed = Packed((0,), lambda w: (jnp.asarray(w.T + 0),), lambda y, turned: y @ turned.T)
+    fast = Spliced(made, {subject: packed})
+    same(fast(X), steps(X))
+    same(jax.jit(jax.grad(lambda x: jnp.sum(fast(x))))(X), jax.grad(lambda x: jnp.sum(steps(x)))(X))
+    assert [None if one is None else len(one) for one in fast.packs({})] == [None, None, 1]
 
 
 def test_what_is_packed_is_kept_and_no_part_of_a_callers_trace() -> None:

@@ -122,11 +122,16 @@ def test_what_cannot_be_read_parts_regions_and_is_named_with_its_place() -> None
     assert Path(__file__).name in sentence
 
 
+def printed(at: Any, x: Any) -> Any:
+    jax.debug.print("{}", at)
+    return jnp.sin(x) * x
+
+
 LEFT_ALONE: dict[str, Callable[..., Any]] = {
-    "loop": lambda x: lax.fori_loop(0, 3, lambda i, y: jnp.sin(y) * y, x),
-    "while": lambda x: lax.while_loop(lambda y: y.sum() < 9, lambda y: y + 1, x),
+    "loop": lambda x: lax.fori_loop(0, 3, lambda i, y: jnp.sin(y), x),
+    "while": lambda x: lax.while_loop(lambda y: y[0, 0] < 9, lambda y: y + 1, x),
     "branch": lambda x: lax.cond(x[0, 0] > 0, jnp.sin, jnp.cos, x),
-    "scan": lambda x: lax.scan(lambda c, r: (c + r, jnp.exp(c) * r), x[0], x),
+    "printing loop": lambda x: lax.fori_loop(0, 3, printed, x),
     "effect": lambda x: jax.debug.print("{}", x),
     "random": lambda x: jax.random.normal(jax.random.key(0), (6, 6)),
     "raw key": lambda x: jax.random.uniform(jax.random.PRNGKey(0), (6, 6)),
@@ -143,6 +148,46 @@ LEFT_ALONE: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", LEFT_ALONE)
 def test_loops_effects_random_numbers_and_what_is_cheap_are_no_regions(name: str) -> None:
     assert not cut(LEFT_ALONE[name], SQUARE).regions
+
+
+LOOPS: dict[str, Callable[..., Any]] = {
+    "loop": lambda x: lax.fori_loop(0, 3, lambda i, y: jnp.sin(y) * y, x),
+    "while": lambda x: lax.while_loop(lambda y: y[0, 0] < 9, lambda y: jnp.sin(y) * y, x),
+    "branch": lambda x: lax.cond(x[0, 0] > 0, lambda x: jnp.sin(x) * x, jnp.cos, x),
+    "scan": lambda x: lax.scan(lambda c, r: (jnp.sin(r) * r, c), x[0], x),
+    "scan in a scan": lambda x: lax.scan(
+        lambda c, r: lax.scan(lambda c, s: (jnp.sin(c) * c, s), c, r), x[0], x
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_a_loop_or_a_branch_runs_is_cut_into_regions(name: str) -> None:
+    made = cut(LOOPS[name], SQUARE)
+    (piece,) = made.regions
+    assert [one.primitive.name for one in piece.jaxpr.eqns] == ["sin", "mul"]
+    assert not made.left_alone
+
+
+def test_what_is_left_alone_in_a_loop_is_named_with_its_place() -> None:
+    made = cut(lambda x: lax.fori_loop(0, 3, lambda i, y: jnp.sort(y @ x), x), SQUARE)
+    (sentence,) = made.left_alone
+    assert sentence.startswith("sort at ")
+    assert Path(__file__).name in sentence
+
+
+def test_a_region_in_a_loop_and_its_equal_outside_of_it_are_one_subject() -> None:
+    made = cut(lambda x: lax.fori_loop(0, 3, lambda i, y: jnp.sin(y) * y, jnp.sin(x) * x), SQUARE)
+    assert len(made.regions) == 2
+    assert len(made.subjects) == 1
+
+
+def test_what_a_loop_takes_unchanged_stays_the_same_in_it() -> None:
+    def steps(x: Any, w: Any) -> Any:
+        return lax.fori_loop(0, 3, lambda at, y: y @ w, x)
+
+    (piece,) = cut(steps, SQUARE, SQUARE, constant_argnums=1).regions
+    assert len(piece.constant) == 1
 
 
 def test_halves_multiplied_as_halves_are_is_no_precision_of_their_own() -> None:
