@@ -13,16 +13,17 @@ if TYPE_CHECKING:
     from .candidates.jax_source import emit, names
     from .decorator import OptimizedOnCall, optimized
     from .device_kind import device, platform
-    from .effort import Effort
+    from .effort import Budget, Effort
     from .errors import OptimizeError
     from .handback.optimized import Optimized
-    from .optimization import optimize, optimize_sync
+    from .optimization import Optimization, optimize, optimize_sync
     from .outcomes.answer import Answer, Key, Timings
     from .outcomes.evidence import Evidence, Tried
     from .outcomes.plot import plot
     from .outcomes.report import CALLED, WHOLE, Found, Report, Tell, WholeFunctionResult
     from .outcomes.results import FORMAT, AnswerFile, Results, default_results_path, export
     from .outcomes.roofline import ceilings_of, roofline_fraction
+    from .progress import OptimizeProgress
 
 __all__ = [
     "CALLED",
@@ -30,11 +31,14 @@ __all__ = [
     "WHOLE",
     "Answer",
     "AnswerFile",
+    "Budget",
     "Effort",
     "Evidence",
     "Found",
     "Key",
+    "Optimization",
     "OptimizeError",
+    "OptimizeProgress",
     "Optimized",
     "OptimizedOnCall",
     "Report",
@@ -68,9 +72,11 @@ __getattr__ = lazily(
         "optimized": ".decorator",
         "device": ".device_kind",
         "platform": ".device_kind",
+        "Budget": ".effort",
         "Effort": ".effort",
         "OptimizeError": ".errors",
         "Optimized": ".handback.optimized",
+        "Optimization": ".optimization",
         "optimize": ".optimization",
         "optimize_sync": ".optimization",
         "Answer": ".outcomes.answer",
@@ -92,5 +98,6 @@ __getattr__ = lazily(
         "export": ".outcomes.results",
         "ceilings_of": ".outcomes.roofline",
         "roofline_fraction": ".outcomes.roofline",
+        "OptimizeProgress": ".progress",
     },
 )

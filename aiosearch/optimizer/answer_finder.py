@@ -1,5 +1,5 @@
-"""The answer for each program of one `optimize` call: looked up in the results store, or else
-generated, raced and stored.
+"""The answer for each program of one `optimize` call, on one `Rung` after the other: looked up in
+the results store, or else generated, raced and stored.
 
 `AnswerFinder` asks three questions, each with a `Key` of its own: which source is the fastest for a
 program (`answer`), which answers pay in the function as a whole (`whole`), and whether the drop-in
@@ -36,7 +36,7 @@ from .candidates.generation_process import GenerationProcess, generation_process
 from .candidates.gpu_kernels import describe_missing_kernels
 from .candidates.jax_source import merged
 from .device_kind import described_gpu, device_kind, has_mosaic, undescribed_reason
-from .effort import BUDGETS, Effort
+from .effort import UNFINISHED, Budget, Rung, rung_named
 from .handback.loadable import refusal
 from .handback.optimized import Optimized
 from .jax_settings import JaxSettings
@@ -69,7 +69,6 @@ class AnswerFinder:
     What was found before with less effort is searched again.
     """
 
-    effort: Effort
     platform: str
     seed: int
     strict: bool
@@ -81,6 +80,9 @@ class AnswerFinder:
     settings: JaxSettings
     """The settings of jax under which the answers will run."""
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _generation: GenerationProcess | None = None
+    _leaders: dict[Subject, CandidateSource] = field(default_factory=dict)
+    """The winner of the last rung for each program, which runs again on the next."""
 
     async def __aenter__(self) -> AnswerFinder:
         return self
@@ -93,40 +95,63 @@ class AnswerFinder:
     ) -> None:
         await self._stack.aclose()
 
-    async def answer(self, subject: Subject) -> Found:
-        """The answer for a program; raises `OptimizeError` where the program itself
-        does not run."""
+    async def earlier(self, subject: Subject) -> Found | None:
+        """What was found for a program by an earlier call, with whatever effort, if it runs."""
         if lack := self._lack():
             self.tell(describe_missing_kernels(lack))
         key, program = await to_thread.run_sync(self._key, subject), subject.program
         earlier = await to_thread.run_sync(self.store.find, key)
-        if earlier is not None and Effort(earlier.effort).rank >= self.effort.rank:
-            why = await to_thread.run_sync(refusal, earlier)
-            if not why:
-                self.tell(f"{program.name}: found before")
-                await self._named(earlier, program.name)
-                return Found.before(earlier, program.name)
+        if earlier is None:
+            return None
+        why = await to_thread.run_sync(refusal, earlier)
+        if why:
             self.tell(f"{program.name}: what was found before does not run here: {why}")
-        budget = BUDGETS[self.effort]
-        question = await to_thread.run_sync(self._question, subject)
+            return None
+        await self._named(earlier, program.name)
+        return Found.before(earlier, program.name)
+
+    async def answer(self, subject: Subject, rung: Rung, best: Found | None) -> Found:
+        """The answer for a program by a search of its own; `best` is the best so far. Raises
+        `OptimizeError` where the program itself does not run."""
+        key, program = await to_thread.run_sync(self._key, subject), subject.program
+        question = await to_thread.run_sync(self._question, subject, rung.budget)
         self.tell(f"{program.name}: rewriting")
-        async with generation_process(self.tell) as process:
-            executor, tried = await self._begun(process, question)
-            count = len(tried.contenders)
-            self.tell(f"{program.name}: {count} way{'s' * (count != 1)} to write it")
-            selector = Selector(
-                executor, program, budget, self.seed, self.strict, self.tell, self.settings, process
-            )
-            selection = await selector.select(tried.contenders)
-        answer = await to_thread.run_sync(self._answered, key, program.name, selection)
+        executor, process, tried = await self._begun(question)
+        contenders = self._with_leader(subject, tried.contenders)
+        count = len(contenders)
+        self.tell(f"{program.name}: {count} way{'s' * (count != 1)} to write it")
+        selector = Selector(
+            executor, program, rung.budget, self.seed, self.strict, self.tell, self.settings,
+            process,
+        )  # fmt: skip
+        selection = await selector.select(contenders)
+        # Noise hides what is faster, and does not speak against what was verified before.
+        if selection.in_doubt and best is not None and best.answer.faster:
+            return best
+        self._leaders[subject] = selection.winner
+        answer = await to_thread.run_sync(self._answered, key, program.name, selection, rung.name)
         # An answer with more effort takes the place of the earlier one, and keeps the names that it
         # went by.
-        answer = answer.also(*earlier.names) if earlier is not None else answer
+        answer = answer.also(*best.answer.names) if best is not None else answer
         # An answer that noise may have hidden a better one from is used now, and searched again
         # next time.
-        if not selection.in_doubt:
+        if not selection.in_doubt and (answer.faster or rung.name != UNFINISHED):
             await to_thread.run_sync(self.store.keep, answer)
         return Found(answer, False, selection.tried, selection.in_doubt)
+
+    def _with_leader(
+        self, subject: Subject, contenders: Sequence[CandidateSource]
+    ) -> Sequence[CandidateSource]:
+        """The contenders, and the winner of the rung before where it is not among them.
+
+        A kernel stays out: its `SchedulePoint` is one of the generator of that rung.
+        """
+        leader = self._leaders.get(subject)
+        if leader is None or leader.kernels:
+            return contenders
+        if any(contender.source == leader.source for contender in contenders):
+            return contenders
+        return [*contenders, leader]
 
     async def whole(
         self,
@@ -134,20 +159,19 @@ class AnswerFinder:
         examples: Sequence[Leaf],
         faster: Mapping[Subject, Answer],
         loaded: Mapping[Subject, Replacement | Packed],
+        rung: Rung,
     ) -> WholeFunctionResult | str:
         """What a function of several pieces gains by what is faster in it; or why that is open."""
         name = title(cut.function, None)
         any_key = next(iter(faster.values())).key
         key = await to_thread.run_sync(whole_key, any_key, cut, faster)
         earlier = await to_thread.run_sync(self.store.find, key)
-        if earlier is not None and Effort(earlier.effort).rank >= self.effort.rank:
+        if earlier is not None and rung_named(earlier.effort).covers(rung):
             await self._named(earlier, f"{name}{WHOLE}")
             return WholeFunctionResult.before(earlier, name)
         self.tell(f"{name}: racing the function as a whole")
         executor = await self._ready()
-        race = WholeRace(
-            executor, self.effort, BUDGETS[self.effort], self.seed, examples, self.tell
-        )
+        race = WholeRace(executor, rung, self.seed, examples, self.tell)
         answer = await race.answer(key, cut, faster, loaded)
         if isinstance(answer, Failure):
             return f"{name} is left as it is, as it could not be timed as a whole: {answer}"
@@ -161,6 +185,7 @@ class AnswerFinder:
         optimized: Optimized[..., PyTree],
         cut: CutFunction,
         faster: Mapping[Subject, Answer],
+        rung: Rung,
     ) -> str:
         """Why the drop-in is not faster where it is called; empty where it is, or where that does
         not matter.
@@ -180,7 +205,7 @@ class AnswerFinder:
                 return ""
             self.tell(f"{title(cut.function, None)}: calling it here")
             called = await self._called(call, optimized)
-            earlier = called_answer(key, cut, called, self.effort)
+            earlier = called_answer(key, cut, called, rung.name)
             if not called.in_doubt:
                 await to_thread.run_sync(self.store.keep, earlier)
         return (
@@ -203,17 +228,23 @@ class AnswerFinder:
             await to_thread.run_sync(self.store.name, answer.key, name)
 
     async def _begun(
-        self, process: GenerationProcess, question: CandidateQuestion
-    ) -> tuple[Executor, CandidateSet]:
+        self, question: CandidateQuestion
+    ) -> tuple[Executor, GenerationProcess, CandidateSet]:
         """Starts the executor while the program is rewritten in another process."""
         try:
             async with asyncio.TaskGroup() as group:
                 executor = group.create_task(self._ready())
+                process = await self._generating()
                 tried = group.create_task(process.contest(question))
         except BaseExceptionGroup as errors:
             # A caller asked for one thing, and expects its error rather than a group.
             raise errors.exceptions[0] from None
-        return executor.result(), tried.result()
+        return executor.result(), process, tried.result()
+
+    async def _generating(self) -> GenerationProcess:
+        if self._generation is None:
+            self._generation = await self._stack.enter_async_context(generation_process(self.tell))
+        return self._generation
 
     async def _ready(self) -> Executor:
         if self.executor is None:
@@ -246,8 +277,8 @@ class AnswerFinder:
             return undescribed_reason()
         return llvm_library.missing_llvm_reason() if self.platform == "cpu" else ""
 
-    def _question(self, subject: Subject) -> CandidateQuestion:
-        program, budget = to_json(subject.program), BUDGETS[self.effort]
+    def _question(self, subject: Subject, budget: Budget) -> CandidateQuestion:
+        program = to_json(subject.program)
         threads = usable_cores() if self._has_kernels and self.platform == "cpu" else 0
         gpu = described_gpu() if self._has_kernels and self.platform == "cuda" else ""
         return CandidateQuestion(
@@ -255,7 +286,7 @@ class AnswerFinder:
             mosaic=bool(gpu) and has_mosaic(),
         )  # fmt: skip
 
-    def _answered(self, key: Key, name: str, selection: Selection) -> Answer:
+    def _answered(self, key: Key, name: str, selection: Selection, effort: str) -> Answer:
         winner, original = selection.winner, selection.original
         packing = _packing(winner)
         original_error, answer_error = _largest_errors(selection.floats)
@@ -272,7 +303,7 @@ class AnswerFinder:
                 1 + (selection.final.race.noise() or 0.0),
             ),
             winner is not original,
-            self.effort.value,
+            effort,
             msgspec.structs.replace(
                 work(from_json(winner.program)),
                 original_error_ulp=original_error,

@@ -1,9 +1,11 @@
-"""`Effort` and `Budget`: how many candidates, rounds and seconds an optimization may spend."""
+"""`Effort` and `Budget`: how many candidates, rounds and seconds an optimization may spend, and the
+`Rung`s on which it gets there."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
+import msgspec
 from msgspec import Struct
 
 
@@ -14,14 +16,12 @@ class Effort(StrEnum):
     DEFAULT = "default"
     EXHAUSTIVE = "exhaustive"
 
-    @property
-    def rank(self) -> int:
-        """Larger is more: an answer with less effort is searched again with more."""
-        return list(Effort).index(self)
-
 
 class Budget(Struct, frozen=True):
-    """What an `Effort` means for one program."""
+    """What an `Effort` means for one program; `effort` of `optimize` takes one too.
+
+    optimize(f, x, effort=Budget(4.0, 6, 14, 63, 10.0, 4, 8))
+    """
 
     search_seconds: float
     """Seconds for rewriting it."""
@@ -48,3 +48,80 @@ BUDGETS = {
     Effort.DEFAULT: Budget(4.0, 6, 14, 63, 10.0, 4, 8, 16, 8.0),
     Effort.EXHAUSTIVE: Budget(30.0, 24, 64, 99, 40.0, 8, 32, 96, 60.0),
 }
+
+UNFINISHED = "unfinished"
+"""The `Rung.name` of the first look, and `Answer.effort` of what it alone has found."""
+_FIRST_LOOK = Budget(0.25, 1, 3, 21, 1.5, 2, 2)
+"""What the first look spends at most: a fraction of `quick`."""
+
+
+class Rung(Struct, frozen=True):
+    """One pass of an optimization that deepens its search: each spends more than the one before,
+    and ends with an answer that may be used."""
+
+    name: str
+    """As `Answer.effort` has it."""
+    budget: Budget
+
+    def covers(self, other: Rung) -> bool:
+        """Whether an answer of this rung need not be searched again on the other one."""
+        return _spends_as_much(self.budget, other.budget)
+
+
+def rungs(effort: Effort | Budget) -> tuple[Rung, ...]:
+    """The passes that lead to an effort, the last of which spends just that.
+
+    The first one is brief, so that something verified is there soon; see `Optimization`.
+    """
+    last = Rung(effort_name(effort), budget_of(effort))
+    first = Rung(UNFINISHED, _least(_FIRST_LOOK, last.budget))
+    middle = (
+        [rung_of(Effort.DEFAULT)]
+        if _spends_as_much(last.budget, BUDGETS[Effort.EXHAUSTIVE])
+        else []
+    )
+    # A budget that is as small as the first look is spent at once.
+    return (*(rung for rung in (first, *middle) if not rung.covers(last)), last)
+
+
+def rung_of(effort: Effort | Budget) -> Rung:
+    """The pass that spends just that."""
+    return Rung(effort_name(effort), budget_of(effort))
+
+
+def budget_of(effort: Effort | Budget) -> Budget:
+    """What an effort spends."""
+    return effort if isinstance(effort, Budget) else BUDGETS[effort]
+
+
+def effort_name(effort: Effort | Budget) -> str:
+    """How an answer names what was spent: a word, or the figures of a budget that has none."""
+    if isinstance(effort, Effort):
+        return effort.value
+    words = (word.value for word, budget in BUDGETS.items() if budget == effort)
+    figures = (f"{name}={getattr(effort, name):g}" for name in effort.__struct_fields__)
+    return next(words, " ".join(figures))
+
+
+def rung_named(name: str) -> Rung:
+    """The rung that `effort_name` gave this name; one that spent nothing where there is none, as of
+    an answer of another version."""
+    if name == UNFINISHED:
+        return Rung(name, _FIRST_LOOK)
+    try:
+        if name in list(Effort):
+            return rung_of(Effort(name))
+        figures = dict(part.split("=") for part in name.split())
+        return Rung(name, msgspec.convert(figures, Budget, strict=False))
+    except (ValueError, msgspec.ValidationError):
+        return Rung(name, Budget(0.0, 0, 0, 0, 0.0, 0, 0))
+
+
+def _least(first: Budget, second: Budget) -> Budget:
+    """The lesser of two, figure by figure."""
+    return Budget(*map(min, msgspec.structs.astuple(first), msgspec.structs.astuple(second)))
+
+
+def _spends_as_much(first: Budget, second: Budget) -> bool:
+    figures = zip(msgspec.structs.astuple(first), msgspec.structs.astuple(second), strict=True)
+    return all(ours >= theirs for ours, theirs in figures)

@@ -8,8 +8,12 @@ runs there; searching and racing leave the event loop to others:
     race       the function as a whole against itself, then the drop-in as its user will call it
     hand back  `Spliced` puts the answers that are left in their places, behind an `Optimized`
 
-What is known after each stage is in `_Optimization`. docs/reference/optimize.md has the options,
-and says what is timed.
+All but the first are gone through once for each `Rung`, first in a few seconds and then with all
+that may be spent, so that something verified, raced and handed back is there soon: the best so far.
+An `Optimization` may be ended at any time, and has it then.
+
+What is known after each stage is in `_Stages`. docs/reference/optimize.md has the options, and says
+what is timed.
 """
 
 from __future__ import annotations
@@ -17,28 +21,32 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar, cast
+from typing import Generic, ParamSpec, TypeVar, cast
 
+import anyio
 import jax
+import msgspec
 from anyio import CancelScope, to_thread
 
 from .._blocking import waited_for
 from .._switch_interval import short_switch_interval
 from ..capture.jax_types import PyTree
+from ..capture.names import title
 from ..codegen.pallas import without_backend_warning
 from ..measure import Executor
 from .answer_finder import AnswerFinder
 from .device_kind import device, platform
-from .effort import Effort
+from .effort import Budget, Effort, Rung, rung_named, rungs
 from .errors import OptimizeError
 from .handback.loadable import refusal
 from .handback.optimized import Optimized, original_of
 from .handback.source import source
 from .jax_settings import current_settings, use_settings
-from .options import demand, demand_values
+from .options import Options, demand, demand_values, split_options
 from .outcomes.answer import Answer
 from .outcomes.report import Found, Report, Tell, WholeFunctionResult
 from .outcomes.results import Results
+from .progress import HearProgress, OptimizeProgress, ProgressReporter, told_progress
 from .race.as_called import AsCalledRace
 from .race.whole_function import is_single_program, stored_arrangement
 from .trace.pieces import Subject
@@ -53,7 +61,8 @@ async def optimize(
     function: Callable[P, R],
     /,
     *args: PyTree,
-    effort: Effort | str = Effort.DEFAULT,
+    effort: Effort | Budget | str = Effort.DEFAULT,
+    seconds: float | None = None,
     target: str = "auto",
     seed: int = 0,
     strict: bool = False,
@@ -64,6 +73,7 @@ async def optimize(
     results: Results | None = None,
     executor: Executor | None = None,
     tell: Tell = lambda text: None,
+    progress: bool | HearProgress | None = None,
     kwargs: Mapping[str, PyTree] | None = None,
     **named: PyTree,
 ) -> Optimized[P, R]:
@@ -74,92 +84,198 @@ async def optimize(
 
     Only tracing runs in this thread, before anything else and under jax's settings of that moment,
     which are those that the answer is for. What was found before is not searched again. `tell`
-    hears what is going on, in words. Without `kernels` the answer is plain JAX. Of jax's arrays at
+    hears what is going on, in words, and `progress` how it stands in numbers, where it is a
+    function of an `OptimizeProgress`; else it says whether a line shows that, which one does in a
+    terminal and in a notebook. Without `kernels` the answer is plain JAX. Of jax's arrays at
     `constant_argnums`, and of those that are closed over, something may be made beforehand, which
     `Optimized` keeps. Keyword arguments of the function that are called as one of these options are
     given in `kwargs`. What was optimized before stands for its original, also as a method or in a
-    `functools.partial`; in a `jax.jit` it stays what it is. Raises an AiosearchError: an
-    `OptimizeError` where an option is wrong, or the target absent, or arrays lie elsewhere, or on
-    several devices, or are deleted; a `SpliceError` where the function cannot be traced.
+    `functools.partial`; in a `jax.jit` it stays what it is.
+
+    After `seconds`, if that is given, it ends with the best so far, or the original where there is
+    none yet, and its report is `unfinished`. A call that is cancelled raises what cancelling
+    raises, as everywhere. Either way what was found is kept: the next call goes on from there, and
+    with `seconds=0` gives the best so far at once. An `Optimization` can be ended by hand, and has
+    the `best` so far while it runs.
+
+    Raises an AiosearchError: an `OptimizeError` where an option is wrong, or the target absent, or
+    arrays lie elsewhere, or on several devices, or are deleted; a `SpliceError` where the function
+    cannot be traced.
     """
-    started = time.monotonic()
-    function = original_of(function)
-    demand(
-        function,
-        args,
-        named,
-        {
-            "effort": effort,
-            "target": target,
-            "seed": seed,
-            "strict": strict,
-            "kernels": kernels,
-            "static_argnums": static_argnums,
-            "static_argnames": static_argnames,
-            "constant_argnums": constant_argnums,
-            "results": results,
-            "executor": executor,
-            "tell": tell,
-            "kwargs": kwargs,
-        },
-    )
-    chosen = _effort(effort)
-    keywords = {**(kwargs or {}), **named}
-    # Nothing is awaited before: meanwhile the settings of jax may become another task's.
-    traced = trace(
+    optimization = Optimization(
         function,
         *args,
+        effort=effort,
+        seconds=seconds,
+        target=target,
+        seed=seed,
+        strict=strict,
+        kernels=kernels,
         static_argnums=static_argnums,
         static_argnames=static_argnames,
         constant_argnums=constant_argnums,
-        kwargs=keywords,
+        results=results,
+        executor=executor,
+        tell=tell,
+        progress=progress,
+        kwargs=kwargs,
+        **named,
     )
-    arguments = dict(zip(traced.call.names(), traced.examples, strict=True))
-    demand_values(function, arguments, traced.closed_over)
-    platform_name = await to_thread.run_sync(platform, target, traced.shardings)
-    with short_switch_interval():
-        cut = await to_thread.run_sync(traced.cut)
+    return await optimization.run()
+
+
+class Optimization(Generic[P, R]):
+    """One call of `optimize`, which takes the same: to be looked at while it runs, and ended.
+
+        search = Optimization(attention, q, k, v, effort="exhaustive")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(60):
+                await search.run()
+        fast = search.best or attention
+
+    It is made and run once.
+    """
+
+    def __init__(self, function: Callable[P, R], /, *args: PyTree, **options: PyTree) -> None:
+        """Raises `OptimizeError` for an option that cannot be one."""
+        self._function = original_of(function)
+        self._args = args
+        chosen, named = split_options(options)
+        demand(self._function, args, named, chosen)
+        self._options = Options(**chosen)
+        self._spends = self._options.spends
+        self._keywords = {**(self._options.kwargs or {}), **named}
+        self._best: Optimized[P, R] | None = None
+        self._reporter = ProgressReporter()
+        self._scope = CancelScope()
+        """What is going on: the search, and once that is stopped the end of it."""
+        self._stopped = False
+
+    @property
+    def best(self) -> Optimized[P, R] | None:
+        """The fastest so far, verified and raced as what `run` gives; `None` before there is one
+        that is faster than the original."""
+        return self._best
+
+    @property
+    def progress(self) -> OptimizeProgress:
+        """How it stands."""
+        return self._reporter.now()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was asked to `stop`, or its seconds were over, before it had ended."""
+        return self._stopped
+
+    def stop(self) -> None:
+        """Has `run` end with the best so far; a second time at once, without the race of a function
+        of several parts that would tell whether the last of what was found pays in it.
+
+        To be called in the thread of its event loop.
+        """
+        self._stopped = True
+        self._scope.cancel()
+
+    async def run(self) -> Optimized[P, R]:
+        """Searches, and gives what `optimize` gives."""
+        options, started = self._options, time.monotonic()
+        # Nothing is awaited before: meanwhile the settings of jax may become another task's.
+        traced = trace(
+            self._function,
+            *self._args,
+            static_argnums=options.static_argnums,
+            static_argnames=options.static_argnames,
+            constant_argnums=options.constant_argnums,
+            kwargs=self._keywords,
+        )
+        arguments = dict(zip(traced.call.names(), traced.examples, strict=True))
+        demand_values(self._function, arguments, traced.closed_over)
+        if options.seconds is not None:
+            self._reporter.deadline = started + options.seconds
+        platform_name = await to_thread.run_sync(platform, options.target, traced.shardings)
         # A virtual executor invents its times, which must not reach the user's own store.
-        virtual = executor is not None and executor.virtual
-        store = results or (Results.nowhere() if virtual else Results.open())
+        virtual = options.executor is not None and options.executor.virtual
+        store = options.results or (Results.nowhere() if virtual else Results.open())
         try:
-            async with AnswerFinder(
-                chosen, platform_name, seed, strict, kernels, store, executor, tell, traced.settings
-            ) as finder:
-                stages = _Optimization(traced, cut, finder, platform_name, tell, started)
-                await stages.search()
-                await stages.load()
-                await stages.race_as_whole()
-                call = AsCalledRace(function, args, keywords, traced.examples)
-                optimized = await stages.hand_back(call)
+            with short_switch_interval():
+                cut = await to_thread.run_sync(traced.cut)
+                async with (
+                    told_progress(self._reporter, options.progress),
+                    AnswerFinder(
+                        platform_name, options.seed, options.strict, options.kernels, store,
+                        options.executor, options.tell, traced.settings,
+                    ) as finder,
+                ):  # fmt: skip
+                    call = AsCalledRace(self._function, self._args, self._keywords, traced.examples)
+                    stages = _Stages(
+                        traced, cut, finder, call, platform_name, options.tell, self._reporter,
+                        started,
+                    )  # fmt: skip
+                    return await self._climb(stages)
         finally:
-            if results is None:
+            if options.results is None:
                 # A cancelled call still writes what it found before it was cancelled.
                 with CancelScope(shield=True):
                     await to_thread.run_sync(store.close)
-        return cast("Optimized[P, R]", optimized)
+
+    async def _climb(self, stages: _Stages) -> Optimized[P, R]:
+        """One rung after the other; where it is stopped, what is best then."""
+        steps = rungs(self._spends)
+        await stages.look_up(steps[-1])
+        if self._options.seconds is not None and not stages.covers(steps[-1]):
+            left = stages.started + self._options.seconds - time.monotonic()
+            self._scope.deadline = anyio.current_time() + max(left, 0.0)
+        with self._scope:
+            for at, step in enumerate(steps):
+                await stages.search(steps[at:])
+                if stages.has_news or step is steps[-1]:
+                    result = await stages.hand_back(step)
+                    self._keep(result)
+            return cast("Optimized[P, R]", result)
+        self._stopped = True
+        if stages.has_news:
+            # Another scope, as the first one is cancelled: to be stopped again, and then at once.
+            with CancelScope() as self._scope:
+                result = await stages.hand_back(steps[0])
+                self._keep(result)
+                if stages.covers(steps[-1]):  # this was all that was left to do
+                    return cast("Optimized[P, R]", result)
+        return cast("Optimized[P, R]", await stages.unfinished(self._best))
+
+    def _keep(self, fresh: Optimized[..., PyTree]) -> None:
+        """Has a drop-in for the best so far, if it is one."""
+        report = fresh.report
+        assert report is not None, "`_Stages` gives one"
+        if report.faster:
+            self._best = cast("Optimized[P, R]", fresh)
+            self._reporter.best = report.speedup
+        elif not self._stopped:
+            # All that was found is in it, and it was raced for longer: what went before has lost.
+            self._best = self._reporter.best = None
 
 
 @dataclass
-class _Optimization:
-    """One call of `optimize` after its trace; each method is a stage, and sets what it finds out.
-
-    In this order: `search` sets `outcomes`, `load` sets `faster` and `loaded`, `race_as_whole` sets
-    `whole` and removes from `faster` what does not pay in its place, `hand_back` reads all of it.
-    """
+class _Stages:
+    """One call of `optimize` after its trace; `search` and `hand_back` are called for each rung."""
 
     traced: Traced
     cut: CutFunction
     finder: AnswerFinder
+    call: AsCalledRace
     platform: str
     tell: Tell
+    reporter: ProgressReporter
     started: float
     """By `time.monotonic`, for the report."""
-    left_alone: list[str] = field(init=False)
+    left_alone: dict[str, None] = field(init=False)
     """Why parts of the function stay as they are, for the report; `tell` hears each when it turns
     up."""
+    not_running: set[Subject] = field(default_factory=set, init=False)
+    """Programs that are not searched any more."""
     outcomes: dict[Subject, Found] = field(default_factory=dict, init=False)
-    """What was found for each program of the function."""
+    """What was found for each program of the function so far."""
+    has_news: bool = field(default=False, init=False)
+    """Whether something faster was found since the last time that all was handed back."""
     faster: dict[Subject, Answer] = field(default_factory=dict, init=False)
     """The answers that are to stand in the function."""
     loaded: dict[Subject, Replacement | Packed] = field(default_factory=dict, init=False)
@@ -168,18 +284,93 @@ class _Optimization:
     """What the race of the whole function says; empty where it was not needed."""
 
     def __post_init__(self) -> None:
-        self.left_alone = list(self.cut.left_alone)
+        self.left_alone = dict.fromkeys(self.cut.left_alone)
 
-    async def search(self) -> None:
-        """Finds the answer for each program; one that does not run is left alone."""
+    async def look_up(self, last: Rung) -> None:
+        """Takes what earlier calls found, with whatever effort."""
         for subject in self.cut.subjects:
-            try:
-                self.outcomes[subject] = await self.finder.answer(subject)
-            except OptimizeError as error:
-                self._leave_alone(subject, str(error))
+            earlier = await self.finder.earlier(subject)
+            if earlier is not None:
+                self.outcomes[subject] = earlier
+                self.has_news |= earlier.answer.faster
+                enough = rung_named(earlier.answer.effort).covers(last)
+                self.tell(
+                    f"{subject.program.name}: found before{'' if enough else ', with less effort'}"
+                )
 
-    async def load(self) -> None:
+    def covers(self, rung: Rung) -> bool:
+        """Whether nothing is left to search on a rung."""
+        return not self._open(rung)
+
+    async def search(self, steps: Sequence[Rung]) -> None:
+        """Finds the answer for each program on the first of these rungs; one that does not run is
+        left alone."""
+        rung, *later = steps
+        subjects = self._open(rung)
+        self.reporter.comes([rung] * len(subjects) + later * len(self.cut.subjects))
+        for subject in subjects:
+            best = self.outcomes.get(subject)
+            self.reporter.begins()
+            try:
+                outcome = await self.finder.answer(subject, rung, best)
+            except OptimizeError as error:
+                self.not_running.add(subject)
+                self._leave_alone(subject, str(error))
+            else:
+                self.outcomes[subject] = outcome
+                self.has_news |= outcome.answer.faster and outcome is not best
+                self._note_gain(outcome)
+            self.reporter.ends()
+
+    async def hand_back(self, rung: Rung) -> Optimized[..., PyTree]:
+        """The drop-in with all that was found so far; the function as it is where the drop-in loses
+        as its user will call it."""
+        self.reporter.doing("loading")
+        await self._load()
+        await self._race_as_whole(rung)
+        optimized = await self._assembled()
+        if self.faster:
+            lost = await self.finder.lost_as_called(
+                self.call, optimized, self.cut, self.faster, rung
+            )
+            if lost:
+                self.faster, self.whole = {}, lost
+                optimized = await self._assembled()
+        self.has_news = False
+        return optimized
+
+    async def unfinished(self, best: Optimized[..., PyTree] | None) -> Optimized[..., PyTree]:
+        """The best so far, whose report says that it was stopped; else the function as it is."""
+        if best is None:
+            self.faster = {}
+            self.whole = self._unraced()
+            best = await self._assembled()
+        assert best.report is not None, "`_assembled` gives one"
+        seconds = time.monotonic() - self.started
+        best.report = msgspec.structs.replace(best.report, seconds=seconds, unfinished=True)
+        return best
+
+    def _open(self, rung: Rung) -> list[Subject]:
+        """The programs that have no answer with so much effort yet."""
+        return [
+            subject
+            for subject in self.cut.subjects
+            if subject not in self.not_running
+            and not (
+                (outcome := self.outcomes.get(subject)) is not None
+                and rung_named(outcome.answer.effort).covers(rung)
+            )
+        ]
+
+    def _note_gain(self, outcome: Found) -> None:
+        """Says what is faster; of a function that is one program it is the best so far, which
+        `hand_back` will have."""
+        if outcome.answer.faster:
+            self.tell(f"{outcome.answer.name}: {outcome.answer.speedup:.2f} times as fast so far")
+
+    async def _load(self) -> None:
         """Loads what is faster; what another machine found may not run on this one."""
+        self.faster, self.whole = {}, ""
         for subject, outcome in self.outcomes.items():
             if not outcome.answer.faster:
                 continue
@@ -189,7 +380,7 @@ class _Optimization:
                 self.faster[subject] = outcome.answer
         self.loaded = {subject: load(answer) for subject, answer in self.faster.items()}
 
-    async def race_as_whole(self) -> None:
+    async def _race_as_whole(self, rung: Rung) -> None:
         """Keeps what is faster in its place too, where the function is more than one program.
 
         XLA fuses across what was cut apart, so that a part that is faster alone may make the
@@ -198,51 +389,55 @@ class _Optimization:
         if not self.faster or is_single_program(self.cut):
             return
         self.whole = await self.finder.whole(
-            self.cut, self.traced.examples, self.faster, self.loaded
+            self.cut, self.traced.examples, self.faster, self.loaded, rung
         )
         if isinstance(self.whole, WholeFunctionResult):
             self.faster = stored_arrangement(self.whole.answer, self.faster)
         elif self.whole:
             self.faster = {}
 
-    async def hand_back(self, call: AsCalledRace) -> Optimized[..., PyTree]:
-        """The drop-in; the function as it is where the drop-in loses as its user will call it."""
-        optimized = await to_thread.run_sync(self._assemble)
-        assert optimized.report is not None, "`_assemble` gives one"
-        for why in optimized.report.left_alone[len(self.left_alone) :]:
-            self.tell(why)
-        if not self.faster:
-            return optimized
-        lost = await self.finder.lost_as_called(call, optimized, self.cut, self.faster)
-        if not lost:
-            return optimized
-        self.faster, self.whole = {}, lost
-        return await to_thread.run_sync(self._assemble)
+    def _unraced(self) -> str:
+        """Why what is faster alone does not stand in the function, where that is open."""
+        if is_single_program(self.cut) or not self.has_news:
+            return ""
+        name = title(self.cut.function, None)
+        return f"{name} is left as it is, as it was stopped before it could be raced as a whole"
 
-    def _assemble(self) -> Optimized[..., PyTree]:
-        """Puts `faster` into the function, with its source and its report. Blocks."""
+    async def _assembled(self) -> Optimized[..., PyTree]:
+        optimized, too_large = await to_thread.run_sync(self._assemble)
+        for why in too_large:
+            self.tell(why)
+        return optimized
+
+    def _assemble(self) -> tuple[Optimized[..., PyTree], list[str]]:
+        """Puts `faster` into the function, with its source and its report; and says what had no
+        room. Blocks."""
         spliced = Spliced(self.cut, {subject: self.loaded[subject] for subject in self.faster})
         with use_settings(self.traced.settings):
             # Here, in a thread: else the first call would pack in the event loop.
             spliced.packs(self.cut.held)
+        too_large = [*map(_without_memory, spliced.too_large)]
         report = Report(
             tuple(self.outcomes.values()),
-            (*self.left_alone, *map(_without_memory, spliced.too_large)),
+            (*self.left_alone, *too_large),
             time.monotonic() - self.started,
             self.whole,
         )
         code = source(self.cut, self.faster)
-        return Optimized(
+        optimized: Optimized[..., PyTree] = Optimized(
             spliced,
             source=code.text,
             lacks=code.lacks,
             report=report,
             device=device(self.platform),
         )
+        return optimized, too_large
 
     def _leave_alone(self, subject: Subject, why: str) -> None:
-        self.left_alone.append(f"{subject.program.name}: {why}")
-        self.tell(self.left_alone[-1])
+        text = f"{subject.program.name}: {why}"
+        if text not in self.left_alone:
+            self.left_alone[text] = None
+            self.tell(text)
 
 
 def _without_memory(subject: Subject) -> str:
@@ -251,7 +446,11 @@ def _without_memory(subject: Subject) -> str:
 
 
 def optimize_sync(function: Callable[P, R], /, *args: PyTree, **options: PyTree) -> Optimized[P, R]:
-    """Waits for `optimize`, and takes what it takes; in a running event loop (a notebook) too."""
+    """Waits for `optimize`, and takes what it takes; in a running event loop (a notebook) too.
+
+    Ctrl-C raises KeyboardInterrupt as everywhere, and what was found is kept: the same call with
+    `seconds=0` then gives the best so far.
+    """
     settings = current_settings()
 
     async def optimized() -> Optimized[P, R]:
@@ -276,10 +475,3 @@ def load(answer: Answer) -> Replacement | Packed:
     if packing is None:
         return plain
     return Packed(packing.positions, jax.jit(module[packing.pack]), module[packing.run], plain)
-
-
-def _effort(effort: Effort | str) -> Effort:
-    try:
-        return Effort(effort)
-    except ValueError:
-        raise OptimizeError(f"no effort {effort!r}: there are {', '.join(Effort)}") from None

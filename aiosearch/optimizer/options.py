@@ -7,20 +7,67 @@ that is the function's and an option's as well is explained.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+
+import msgspec
 
 from ..arguments import is_whole, nearest
 from ..capture.jax_types import Function, Parameters, PyTree
 from ..capture.names import title
+from ..measure import Executor
+from ..measure.race import LEAST_ROUNDS
 from .call_kinds import is_gone, is_traced
+from .effort import Budget, Effort
 from .errors import OptimizeError
+from .outcomes.report import Tell
 from .outcomes.results import Results
+from .progress import HearProgress
 from .trace.call_signature import BY_POSITION
 
 _METHODS = ("compile", "run", "race")
 """Methods by which an object is taken for an `Executor`."""
 _SHOWN = 40
 """Characters of a value that a message shows."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `optimize` was given beside the function and its arguments; that has what each means."""
+
+    effort: Effort | Budget | str = Effort.DEFAULT
+    seconds: float | None = None
+    target: str = "auto"
+    seed: int = 0
+    strict: bool = False
+    kernels: bool = True
+    static_argnums: int | Sequence[int] = ()
+    static_argnames: str | Iterable[str] = ()
+    constant_argnums: int | Sequence[int] = ()
+    results: Results | None = None
+    executor: Executor | None = None
+    tell: Tell = lambda text: None
+    progress: bool | HearProgress | None = None
+    kwargs: Mapping[str, PyTree] | None = None
+
+    @property
+    def spends(self) -> Effort | Budget:
+        """The effort; raises `OptimizeError` where there is none of that name."""
+        if isinstance(self.effort, Budget):
+            return self.effort
+        try:
+            return Effort(self.effort)
+        except ValueError:
+            known = ", ".join(Effort)
+            raise OptimizeError(f"no effort {self.effort!r}: there are {known}") from None
+
+
+def split_options(keywords: Parameters) -> tuple[Parameters, Parameters]:
+    """Keywords that are options, and those that are arguments of the function."""
+    options = {name: value for name, value in keywords.items() if name in _OPTIONS}
+    return options, {name: value for name, value in keywords.items() if name not in _OPTIONS}
 
 
 def demand(
@@ -32,7 +79,7 @@ def demand(
     """Raises `OptimizeError` for what is no function, and for an option that cannot be one."""
     _demand_function(function)
     demand_options(function, options, len(args))
-    function_kwargs = options["kwargs"] or {}
+    function_kwargs = options.get("kwargs") or {}
     for name in function_kwargs.keys() & named.keys():
         raise OptimizeError(f"{name} is given by name, and in kwargs too")
     _demand_known(function, named)
@@ -153,6 +200,19 @@ def _are_names(value: object) -> bool:
     return isinstance(value, str) or names
 
 
+def _is_seconds(value: object) -> bool:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    return number and float(value) >= 0  # type: ignore[arg-type]  # a Real is taken by float
+
+
+def _is_budget(value: object) -> bool:
+    if not isinstance(value, Budget):
+        return False
+    figures = msgspec.structs.astuple(value)
+    sound = all(isinstance(figure, int | float) and 0 <= figure < math.inf for figure in figures)
+    return sound and value.contenders > 0 and value.rounds >= LEAST_ROUNDS
+
+
 def _is_executor(value: object) -> bool:
     return all(callable(getattr(value, method, None)) for method in _METHODS)
 
@@ -165,7 +225,15 @@ _UNTRACEABLE: Mapping[str, Callable[[object], bool]] = {
 """Kinds of functions that jax cannot trace, by how a message names them, and how each is
 recognised."""
 _OPTIONS: Mapping[str, tuple[str, Callable[[PyTree], bool]]] = {
-    "effort": ("quick, default or exhaustive", lambda value: isinstance(value, str)),
+    "effort": (
+        "quick, default or exhaustive, or a Budget with figures from 0, at least one contender and"
+        f" {LEAST_ROUNDS} rounds",
+        lambda value: isinstance(value, str) or _is_budget(value),
+    ),
+    "seconds": (
+        "a number of seconds from 0, or None for no limit",
+        lambda value: value is None or _is_seconds(value),
+    ),
     "target": ("auto, cpu or cuda", lambda value: isinstance(value, str)),
     "seed": ("a whole number from 0", lambda value: is_whole(value) and value >= 0),
     "strict": ("True or False", lambda value: isinstance(value, bool)),
@@ -182,6 +250,10 @@ _OPTIONS: Mapping[str, tuple[str, Callable[[PyTree], bool]]] = {
         lambda value: value is None or _is_executor(value),
     ),
     "tell": ("a function of one text", callable),
+    "progress": (
+        "True, False, a function of an OptimizeProgress, or None for True where a person looks",
+        lambda value: value is None or isinstance(value, bool) or callable(value),
+    ),
     "kwargs": (
         "a mapping from names to arguments",
         lambda value: value is None or (isinstance(value, Mapping) and _are_names(value)),

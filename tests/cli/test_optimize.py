@@ -121,6 +121,36 @@ def test_ctrl_c_ends_it(start: Start) -> None:
     assert "Traceback" not in err
 
 
+def test_ctrl_c_after_the_first_verified_gain_ends_with_it(start: Start) -> None:
+    """The code is written, and the next command goes on and ends."""
+    process = start("optimize", *TRACED, "--emit=faster.py", "--file=mine")
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    while "times as fast so far" not in line:
+        if not line:
+            pytest.skip("the machine is too noisy for a gain to be verified")
+        line = process.stderr.readline()
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+    if "unfinished: stopped after" not in out:
+        pytest.skip("it had ended before the signal came")
+    assert "wrote faster.py" in err
+    assert "def traced(a, b):" in Path("faster.py").read_text()
+    again = start("optimize", *TRACED, "--seconds=0", "--json", "--quiet", "--file=mine")
+    told = json.loads(again.communicate(timeout=100)[0])
+    assert told["unfinished"]
+    assert told["faster"]
+
+
+def test_a_limit_of_seconds_ends_it_with_nothing_where_nothing_is_there_yet(cli: Cli) -> None:
+    told = cli("optimize", *TRACED, "--seconds=0", "--emit=x.py")
+    assert told.code == 0, told.err
+    assert "unfinished: stopped after" in told.out
+    assert "nothing faster was found to write to x.py" in told.err
+
+
 def test_what_is_kept_of_what_was_interrupted_is_named() -> None:
     assert (
         faster_function.interrupted(["f_1", "f_2"])
@@ -143,6 +173,8 @@ def test_what_is_kept_of_what_was_interrupted_is_named() -> None:
         (["rms_norm", "--shape=rows=3"], "rms_norm has no size rows"),
         (["rms_norm", "--constant=Z"], "--constant Z: no such argument; there are X, W"),
         (["rms_norm", "--effort=much"], "no effort 'much': there are quick, default, exhaustive"),
+        (["rms_norm", "--seconds=-1"], "argument --seconds: '-1' is no number of seconds from 0"),
+        (["rms_norm", "--search-only", "--seconds=9"], "--seconds is about timing"),
         (["rms_norm", "--target=tpu"], "no target 'tpu': there are auto, cpu, cuda"),
         (["rms_norm", "--target=cuda"], "jax has no GPU here"),
         (["rms_norm", "--emit=nowhere/x.py"], "there is no folder nowhere"),

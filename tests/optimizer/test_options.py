@@ -13,6 +13,7 @@ import pytest
 
 from aiosearch import AiosearchError
 from aiosearch.optimizer.decorator import optimized
+from aiosearch.optimizer.effort import Budget
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.optimization import optimize, optimize_sync
 from aiosearch.optimizer.outcomes.results import Results
@@ -91,6 +92,12 @@ def test_a_call_of_a_decorated_function_does_too(store: Results) -> None:
     ("options", "told"),
     [
         ({"effort": 3}, "effort is an option of optimize and has to be quick, default"),
+        ({"effort": Budget(1.0, 3, 0, 45, 4.0, 3, 4)}, "at least one contender and 6 rounds"),
+        ({"effort": Budget(1.0, 3, 6, 5, 4.0, 3, 4)}, "at least one contender and 6 rounds"),
+        ({"effort": Budget(-1.0, 3, 6, 45, 4.0, 3, 4)}, "a Budget with figures from 0"),
+        ({"seconds": -1}, "has to be a number of seconds from 0, or None for no limit, not -1"),
+        ({"seconds": "1"}, "has to be a number of seconds from 0, or None for no limit, not '1'"),
+        ({"progress": 3}, "has to be True, False, a function of an OptimizeProgress, or None"),
         ({"target": None}, "has to be auto, cpu or cuda, not None"),
         ({"seed": "a"}, "seed is an option of optimize and has to be a whole number from 0"),
         ({"seed": -1}, "has to be a whole number from 0, not -1"),
@@ -205,7 +212,7 @@ def test_an_option_of_the_decorator_is_looked_at_at_once() -> None:
         ({"target": None}, "has to be auto, cpu or cuda, not None"),
         ({"static_argnums": "x"}, "has to be the place of an argument"),
         ({"static_argnames": "zz"}, "static_argnames has 'zz', and loss has x, target"),
-        ({"efort": "quick"}, "no option 'efort': there are effort, target"),
+        ({"efort": "quick"}, "no option 'efort': there are effort, seconds, target"),
     ):
         with pytest.raises(OptimizeError, match=told):
             optimized(**options)(loss)

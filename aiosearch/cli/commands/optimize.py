@@ -31,6 +31,7 @@ _ALONE = {
 _TIMED: Document = {
     "constant": [],
     "effort": "default",
+    "seconds": None,
     "target": "auto",
     "strict": False,
     "no_kernels": False,
@@ -53,10 +54,14 @@ examples:
   aiosearch optimize mymodule:f --arg bf16[1,4096] --arg bf16[4096,4096] --emit faster.py
   aiosearch optimize mymodule:f --arg f32[8,4096] --arg f32[4096,4096] --constant 1
   aiosearch optimize attention --shape head=64 --plot attention.svg
+  aiosearch optimize mymodule:f --arg f32[8,4096] --effort exhaustive --seconds 60
   aiosearch optimize rms_norm --search-only --device H100 --svg drawings
 
+Ctrl-C ends it with the best so far, once there is one; the same command then goes on.
+
 exit codes: 0 whether or not something was found, 1 z3 disagrees (--referee), 2 wrong usage, what
-cannot be traced or searched, or a target that is absent, 130 interrupted"""
+cannot be traced or searched, or a target that is absent, 130 interrupted before anything faster
+was verified"""
 
 
 class OptimizeArguments(argparse.Namespace):
@@ -68,6 +73,7 @@ class OptimizeArguments(argparse.Namespace):
     dtype: str | None
     constant: list[str]
     effort: str
+    seconds: float | None
     target: str
     seed: int
     strict: bool
@@ -119,6 +125,13 @@ def add_arguments(parser: Parser) -> None:
         default="default",
         metavar="EFFORT",
         help="quick (mostly under a minute), default or exhaustive",
+    )
+    how.add_argument(
+        "--seconds",
+        type=_seconds,
+        metavar="S",
+        help="end with the best so far after so long; what was found is kept, and the next call"
+        " goes on from there",
     )
     how.add_argument(
         "--target", default="auto", metavar="DEVICE", help="cpu, cuda, or auto for what jax takes"
@@ -248,6 +261,16 @@ def _limit(group: Flags, flag: str, help: str) -> None:
         return limit
 
     group.add_argument(flag, type=within, metavar="N", help=f"{help}, {least} to {most}")
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not seconds >= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0")
+    return seconds
 
 
 def _positive(text: str) -> int:

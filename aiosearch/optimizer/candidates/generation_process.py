@@ -89,6 +89,7 @@ class GenerationProcess:
     async def contest(self, question: CandidateQuestion) -> CandidateSet:
         """All that is to be tried at first."""
         contest = GenerateRequest(question)
+        self._succeeded = False  # a death counts against the question that was asked then
         reply = await self._asked(contest)
         assert isinstance(reply, CandidateSet)
         self._contest = contest

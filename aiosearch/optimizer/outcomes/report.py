@@ -155,6 +155,9 @@ class Report(Struct, frozen=True):
     """The race of a function of several pieces as a whole, or why it could not be timed and is left
     as it is; empty where it was not needed."""
 
+    unfinished: bool = False
+    """Whether it was stopped before all that its effort allows was done; the next call goes on."""
+
     @property
     def faster(self) -> bool:
         if self.whole:
@@ -187,7 +190,13 @@ class Report(Struct, frozen=True):
         lines += map(self.told, self.found)
         lines += [] if self.found or self.left_alone else ["nothing in it can be searched"]
         lines += [f"left alone: {why}" for why in self.left_alone]
+        lines += [self.going_on] if self.unfinished else []
         return "\n".join(lines)
+
+    @property
+    def going_on(self) -> str:
+        """What holds where it is `unfinished`."""
+        return f"unfinished: stopped after {self.seconds:.3g} s; the next call goes on from there"
 
     def __repr__(self) -> str:
         """The first line of `str`, and how many others there are."""

@@ -25,7 +25,7 @@ from anyio import to_thread
 from ...capture.jax_types import AbstractArray, Leaf, PyTree
 from ...capture.names import title
 from ...measure import ArrayType, Candidate, Compiled, Executor, Failure, Race
-from ..effort import Budget, Effort
+from ..effort import Rung
 from ..handback.exported import NAME, bits, bits_type, exported
 from ..outcomes.answer import Answer, Key, Timings
 from ..outcomes.evidence import Evidence
@@ -77,7 +77,7 @@ def called_key(key: Key, cut: CutFunction, faster: Mapping[Subject, Answer]) -> 
     return msgspec.structs.replace(key_of_whole, program=f"called {key_of_whole.program}")
 
 
-def called_answer(key: Key, cut: CutFunction, called: AsCalledTimes, effort: Effort) -> Answer:
+def called_answer(key: Key, cut: CutFunction, called: AsCalledTimes, effort: str) -> Answer:
     """What is remembered of a function that was called here, against itself compiled."""
     return Answer(
         key,
@@ -87,7 +87,7 @@ def called_answer(key: Key, cut: CutFunction, called: AsCalledTimes, effort: Eff
         ("called in the user's own process",),
         Timings(called.original, called.original, called.fast, 1.0),
         called.faster,
-        effort.value,
+        effort,
         evidence=Evidence(
             speedup=called.ratio.median,
             between=(called.ratio.low, called.ratio.high),
@@ -127,8 +127,7 @@ class WholeRace:
     """Races a function against itself with answers in the places of its programs."""
 
     executor: Executor
-    effort: Effort
-    budget: Budget
+    rung: Rung
     seed: int
     examples: Sequence[Leaf]
     """What the function was traced with: arrays, or `jax.ShapeDtypeStruct`s that stood for them."""
@@ -208,7 +207,10 @@ class WholeRace:
 
     async def _race(self, compiled: Sequence[Compiled], seed: int) -> Race:
         return await self.executor.race(
-            compiled, seed=seed, rounds=self.budget.rounds, seconds=self.budget.race_seconds
+            compiled,
+            seed=seed,
+            rounds=self.rung.budget.rounds,
+            seconds=self.rung.budget.race_seconds,
         )
 
     def _answer(self, key: Key, name: str, ids: Sequence[str], race: Race, winner: int) -> Answer:
@@ -223,7 +225,7 @@ class WholeRace:
             ("the answers that are kept in it are verified each",),
             Timings(original, original, fast, 1 + (race.noise() or 0.0)),
             winner > 0,
-            self.effort.value,
+            self.rung.name,
             evidence=Evidence(
                 speedup=ratio.median, kept=tuple(ids), ways=times_by_mode(race, winner)
             ),

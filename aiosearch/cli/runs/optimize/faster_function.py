@@ -42,12 +42,12 @@ def run(arguments: OptimizeArguments) -> int:
         _require_free(arguments, function)
         tuning = OptimizeCommand(function, arguments)
         optimized = _optimized(function, tuning)
-    if optimized is None:
+    if optimized is None or (tuning.interrupted and _has_nothing_yet(optimized)):
         tell(interrupted(tuning.kept))
         return Exit.INTERRUPTED
     report = optimized.report
     assert report is not None
-    if not report.found:
+    if not report.found and not report.unfinished:
         reasons = "; ".join(report.left_alone) or "it computes nothing"
         raise UsageError(f"nothing in {arguments.function} can be searched: {reasons}")
     _emit(arguments.emit, optimized)
@@ -82,13 +82,20 @@ def _optimized(function: FunctionTarget, tuning: OptimizeCommand) -> Made | None
             return None
 
 
+def _has_nothing_yet(optimized: Made) -> bool:
+    """Whether it was stopped before anything faster was verified."""
+    report = optimized.report
+    return report is not None and report.unfinished and not report.faster
+
+
 def _report_text(report: Report) -> str:
     parts = [str(report.whole)] if report.whole else []
     parts += [closing_table(outcome, report) for outcome in report.found]
     parts += [f"left alone: {why}" for why in report.left_alone]
     if all(ceilings_of(outcome.answer) is None for outcome in report.found):
         parts.append("the device's ceilings are not measured: aiosearch doctor --measure")
-    return "\n\n".join([*parts, f"in {duration(report.seconds)}"])
+    parts.append(report.going_on if report.unfinished else f"in {duration(report.seconds)}")
+    return "\n\n".join(parts)
 
 
 def _facts(arguments: OptimizeArguments, report: Report) -> Document:
@@ -97,6 +104,7 @@ def _facts(arguments: OptimizeArguments, report: Report) -> Document:
         "faster": report.faster,
         "speedup": report.speedup,
         "seconds": report.seconds,
+        "unfinished": report.unfinished,
         "programs": [_program(outcome, report.used(outcome)) for outcome in report.found],
         "whole": _whole(report.whole),
         "left_alone": report.left_alone,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
@@ -15,7 +16,7 @@ from ....capture.jax_types import Leaf, PyTree
 from ....capture.running import placeholders, precision
 from ....measure import ArrayType
 from ....measure.random_inputs import draw
-from ....optimizer import CALLED, WHOLE, Optimized, Results, device, optimize, platform
+from ....optimizer import CALLED, WHOLE, Optimization, Optimized, Results, device, platform
 from ...inputs.functions import FunctionTarget
 from ...output.screen import LiveScreen, NoScreen, PlainScreen, Screen, ticking
 from ...output.units import duration
@@ -29,14 +30,19 @@ Made: TypeAlias = Optimized[..., PyTree]
 
 
 class OptimizeCommand:
-    """Optimizes on the running loop; made and used once."""
+    """Optimizes on the running loop; made and used once.
+
+    The first signal ends it with the best so far, a second one at once.
+    """
 
     def __init__(self, target: FunctionTarget, arguments: OptimizeArguments) -> None:
         self._target = target
         self._arguments = arguments
         self._screen: Screen = NoScreen()
         self._now = "tracing"
+        self._search: Optimization[..., PyTree] | None = None
         self._results = Results.open(arguments.file)
+        self.interrupted = False
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -50,10 +56,24 @@ class OptimizeCommand:
         with ExitStack() as stack, anyio.CancelScope() as scope:
             self._screen = self._opened(scope)
             stack.callback(self._screen.close)
-            stack.enter_context(Interrupts(scope.cancel, scope.cancel))
-            async with ticking(self._screen, lambda: f"{self._past():>6}  {self._now} ..."):
+            stack.enter_context(Interrupts(partial(self._stop, scope), partial(self._stop, scope)))
+            async with ticking(self._screen, self._status):
                 return await self._optimized()
         return None
+
+    def _stop(self, scope: anyio.CancelScope) -> None:
+        """Has the search end with the best so far; a second time at once."""
+        self.interrupted = True
+        if self._search is None:
+            scope.cancel()
+            return
+        if not self._search.stopped:
+            self._tell("ending with the best so far; once more to end at once")
+        self._search.stop()
+
+    def _status(self) -> str:
+        standing = "" if self._search is None else self._search.progress.figures
+        return f"{self._past():>6}  {self._now} ...{standing and f' {standing}'}"
 
     def _opened(self, scope: anyio.CancelScope) -> Screen:
         if self._arguments.quiet:
@@ -65,11 +85,12 @@ class OptimizeCommand:
         with self._results as results:
             place, seed = arguments.target, arguments.seed
             values = await to_thread.run_sync(_arguments, self._target, place, seed)
-            return await optimize(
+            self._search = Optimization(
                 self._target.function,
                 *values,
                 kwargs=dict(zip(named, placeholders(list(named.values())), strict=True)),
                 effort=arguments.effort,
+                seconds=arguments.seconds,
                 target=arguments.target,
                 seed=arguments.seed,
                 strict=arguments.strict,
@@ -77,7 +98,9 @@ class OptimizeCommand:
                 constant_argnums=self._target.constant,
                 results=results,
                 tell=self._tell,
+                progress=False,
             )
+            return await self._search.run()
 
     def _tell(self, text: str) -> None:
         self._now = text

@@ -1,0 +1,241 @@
+"""An optimization that is ended early: what it has then, and what the next one makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import jax
+import jax.numpy as jnp
+import msgspec
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from aiosearch.measure import Act, Lap, MockExecutor, Race, Samples
+from aiosearch.optimizer.effort import UNFINISHED, Budget
+from aiosearch.optimizer.optimization import Optimization, optimize
+from aiosearch.optimizer.outcomes.results import Results
+from aiosearch.testing import no_leaks
+
+A = jnp.linspace(-1.0, 2.0, 64).reshape(8, 8)
+B = jnp.cos(A)
+SECOND_LOOK = "traced: rewriting"
+
+
+def traced(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.trace(a @ b)
+
+
+def sorted_trace(a: jax.Array, b: jax.Array) -> jax.Array:
+    """A part that can be searched, and a sort that cannot."""
+    return jnp.trace(jnp.sort(a) @ b)
+
+
+def trace(inputs: Any) -> tuple[Any, ...]:
+    a, b = (np.asarray(array, np.float64) for array in inputs)
+    return (np.float32(np.sum(a * b.T)),)
+
+
+def acts() -> dict[str, Act]:
+    """Rewritten programs are ten times as fast, and all are right."""
+    rewritten = {f"rewritten {number}": Act(seconds=1e-4, outputs=trace) for number in range(1, 4)}
+    rewritten |= {f"{how}; turned 0": act for how, act in rewritten.items()}
+    return {"as it is": Act(seconds=1e-3, outputs=trace), **rewritten}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Results]:
+    with Results.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def fast() -> AsyncIterator[MockExecutor]:
+    async with MockExecutor(acts()) as opened:
+        yield opened
+
+
+def options(store: Results, executor: MockExecutor, **more: Any) -> dict[str, Any]:
+    return {
+        "effort": "quick", "target": "cpu", "kernels": False, "results": store,
+        "executor": executor, **more,
+    }  # fmt: skip
+
+
+class Told(list[str]):
+    """What is told, and a call once something was told for so many times."""
+
+    def __init__(self, text: str, count: int, then: Callable[[], object]) -> None:
+        self._text, self._count, self._then = text, count, then
+
+    def __call__(self, text: str) -> None:
+        self.append(text)
+        if text == self._text and self.count(text) == self._count:
+            self._then()
+
+
+async def stopped_in_second_look(store: Results, fast: MockExecutor) -> Any:
+    """Ended by `stop` when something verified is there and the second rung has begun."""
+    told = Told(SECOND_LOOK, 2, lambda: search.stop())
+    search: Any = Optimization(traced, A, B, **options(store, fast, tell=told))
+    return await search.run()
+
+
+async def test_what_is_stopped_ends_with_the_best_so_far(
+    store: Results, fast: MockExecutor
+) -> None:
+    assert store.all() == []
+    async with no_leaks():
+        made = await stopped_in_second_look(store, fast)
+    assert made.report.faster
+    assert made.report.unfinished
+    assert made.report.speedup == pytest.approx(10, rel=0.1)
+    assert "unfinished: stopped after" in str(made.report)
+    assert made(A, B) == pytest.approx(float(traced(A, B)), rel=1e-5)
+    (kept,) = store.all()
+    assert kept.effort == UNFINISHED
+
+
+async def test_no_time_at_all_is_enough_for_what_was_found_before(
+    store: Results, fast: MockExecutor
+) -> None:
+    """Nothing is started for it: the executor is not even open."""
+    before = await stopped_in_second_look(store, fast)
+    again: Any = await optimize(traced, A, B, **options(store, MockExecutor(acts()), seconds=0))
+    assert again.report.unfinished
+    assert again.report.found[0].answer == before.report.found[0].answer
+    assert "def traced(a, b):" in again.source()
+
+
+async def test_the_next_call_goes_on_and_ends(store: Results, fast: MockExecutor) -> None:
+    """The first look is not had again, and what is finished is remembered."""
+    await stopped_in_second_look(store, fast)
+    told: list[str] = []
+    made: Any = await optimize(traced, A, B, **options(store, fast, tell=told.append))
+    assert told[0] == "traced: found before, with less effort"
+    assert told.count(SECOND_LOOK) == 1
+    assert not made.report.unfinished
+    assert made.report.found[0].answer.effort == "quick"
+    again: Any = await optimize(traced, A, B, **options(store, MockExecutor(acts()), seconds=0))
+    assert not again.report.unfinished
+    assert again.report.found[0].remembered
+
+
+async def test_a_time_limit_of_its_own_ends_with_the_original_where_nothing_is_there_yet(
+    store: Results, fast: MockExecutor
+) -> None:
+    made: Any = await optimize(traced, A, B, **options(store, fast, seconds=0))
+    assert made.report.unfinished
+    assert not made.report.faster
+    assert made(A, B) == traced(A, B)
+    assert store.all() == []
+
+
+async def test_cancelling_raises_and_the_best_so_far_is_there(
+    store: Results, fast: MockExecutor
+) -> None:
+    told = Told(SECOND_LOOK, 2, lambda: scope.cancel())
+    search: Any = Optimization(traced, A, B, **options(store, fast, tell=told))
+    assert store.all() == []
+    async with no_leaks():
+        with anyio.CancelScope() as scope:
+            await search.run()
+    assert scope.cancelled_caught
+    assert search.best.report.speedup == pytest.approx(10, rel=0.1)
+    assert search.best(A, B) == pytest.approx(float(traced(A, B)), rel=1e-5)
+    made: Any = await optimize(traced, A, B, **options(store, fast, seconds=0))
+    assert made.report.faster
+
+
+async def test_a_timeout_of_asyncio_raises_as_everywhere(
+    store: Results, fast: MockExecutor
+) -> None:
+    """And what was found is kept."""
+
+    async def limited() -> None:
+        async with asyncio.timeout(None) as limit:
+            told = Told(SECOND_LOOK, 2, lambda: limit.reschedule(0))
+            await optimize(traced, A, B, **options(store, fast, tell=told))
+
+    with pytest.raises(TimeoutError):
+        await limited()
+    assert [answer.effort for answer in store.all()] == [UNFINISHED]
+
+
+async def test_an_optimization_that_is_stopped_before_it_runs_ends_at_once(
+    store: Results, fast: MockExecutor
+) -> None:
+    search: Any = Optimization(traced, A, B, **options(store, fast))
+    search.stop()
+    made = await search.run()
+    assert made.report.unfinished
+    assert search.best is None
+
+
+class NoisyAfter(MockExecutor):
+    """From the moment that `noisy` is set, the original seems faster or slower than itself."""
+
+    noisy = False
+
+    async def race(self, *args: Any, **options: Any) -> Race:
+        race = await super().race(*args, **options)
+        if not self.noisy:
+            return race
+        wall = tuple(1e-5 if number % 2 else 1e-1 for number in range(race.rounds))
+        again = Lap("as it is", dict.fromkeys(race.ways, Samples(wall, wall)))
+        return msgspec.structs.replace(race, again=again)
+
+
+async def test_noise_does_not_take_away_what_was_verified_before(store: Results) -> None:
+    """It hides what is faster, and is no evidence against it."""
+    async with NoisyAfter(acts()) as executor:
+        told = Told(SECOND_LOOK, 2, lambda: setattr(executor, "noisy", True))
+        made: Any = await optimize(traced, A, B, **options(store, executor, tell=told))
+    assert made.report.speedup == pytest.approx(10, rel=0.1)
+    assert [answer.effort for answer in store.all()] == [UNFINISHED]
+
+
+async def test_a_budget_is_an_effort(store: Results, fast: MockExecutor) -> None:
+    """What it found is remembered for whoever spends as much, and is not for who spends more."""
+    budget = Budget(0.5, 2, 4, 30, 2.0, 3, 0)
+    await optimize(traced, A, B, **options(store, fast, effort=budget))
+    (kept,) = store.all()
+    assert kept.effort.startswith("search_seconds=0.5 forms=2 contenders=4 rounds=30")
+    told: list[str] = []
+    await optimize(traced, A, B, **options(store, fast, effort=budget, tell=told.append))
+    assert told == ["traced: found before"]
+    await optimize(traced, A, B, **options(store, fast, tell=told.append))
+    assert told[1] == "traced: found before, with less effort"
+
+
+async def test_progress_is_told_in_numbers(store: Results, fast: MockExecutor) -> None:
+    heard: list[Any] = []
+    told = Told(SECOND_LOOK, 2, lambda: heard.append(search.progress))
+    search: Any = Optimization(traced, A, B, **options(store, fast, tell=told))
+    await search.run()
+    (standing,) = heard
+    assert standing.best == pytest.approx(10, rel=0.1)
+    assert standing.left > 0
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_part_that_is_faster_is_raced_in_its_place_before_it_ends(
+    store: Results, fast: MockExecutor, count: int
+) -> None:
+    """Stopped a second time meanwhile, it does without, leaves the function and says so."""
+
+    def tell(text: str) -> None:
+        if "so far" in text or ("racing the function as a whole" in text and count == 2):
+            search.stop()
+
+    search: Any = Optimization(sorted_trace, A, B, **options(store, fast, tell=tell))
+    made = await search.run()
+    assert made.report.unfinished
+    assert made.report.found[0].answer.faster
+    unraced = "as it was stopped before it could be raced as a whole" in str(made.report)
+    assert unraced == (count == 2)
+    assert made(A, B) == pytest.approx(float(sorted_trace(A, B)), rel=1e-5)

@@ -1,0 +1,56 @@
+"""What an effort spends, and on which rungs."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+
+from aiosearch.optimizer.effort import (
+    BUDGETS,
+    UNFINISHED,
+    Budget,
+    Effort,
+    effort_name,
+    rung_named,
+    rung_of,
+    rungs,
+)
+
+SMALL = Budget(0.1, 1, 2, 9, 0.5, 1, 1)
+ODD = Budget(2.5, 3, 6, 45, 4.0, 3, 4)
+
+
+@pytest.mark.parametrize("effort", [*Effort, SMALL, ODD])
+def test_each_rung_spends_more_than_the_one_before_and_the_last_the_effort(
+    effort: Effort | Budget,
+) -> None:
+    steps = rungs(effort)
+    assert steps[-1] == rung_of(effort)
+    for lower, higher in itertools.pairwise(steps):
+        assert higher.covers(lower)
+        assert not lower.covers(higher)
+
+
+def test_a_search_begins_with_a_brief_look() -> None:
+    assert [rung.name for rung in rungs(Effort.EXHAUSTIVE)] == [UNFINISHED, "default", "exhaustive"]
+    assert [rung.name for rung in rungs(Effort.QUICK)] == [UNFINISHED, "quick"]
+
+
+def test_what_is_smaller_than_that_look_is_spent_at_once() -> None:
+    assert rungs(SMALL) == (rung_of(SMALL),)
+
+
+@pytest.mark.parametrize("effort", [*Effort, SMALL, ODD])
+def test_the_name_of_an_effort_says_what_was_spent(effort: Effort | Budget) -> None:
+    assert rung_named(effort_name(effort)) == rung_of(effort)
+
+
+def test_a_budget_with_the_figures_of_a_word_goes_by_the_word() -> None:
+    assert effort_name(msgspec.structs.replace(BUDGETS[Effort.QUICK])) == "quick"
+
+
+@pytest.mark.parametrize("name", ["", "much", "forms=3", "forms=many search_seconds=1"])
+def test_an_answer_of_an_unknown_effort_is_searched_again(name: str) -> None:
+    assert not rung_named(name).covers(rung_of(SMALL))
