@@ -40,11 +40,15 @@ def trace(inputs: Any) -> tuple[Any, ...]:
     return (np.float32(np.sum(a * b.T)),)
 
 
+class FastUnlessWritten(dict[str, Act]):
+    """Whatever is not the original is ten times as fast, and right."""
+
+    def get(self, name: str, default: object = None) -> Act:
+        return Act(seconds=1e-3 if name == "as written" else 1e-4, outputs=trace)
+
+
 def acts() -> dict[str, Act]:
-    """Rewritten programs are ten times as fast, and all are right."""
-    rewritten = {f"rewritten {number}": Act(seconds=1e-4, outputs=trace) for number in range(1, 4)}
-    rewritten |= {f"{how}; turned 0": act for how, act in rewritten.items()}
-    return {"as it is": Act(seconds=1e-3, outputs=trace), **rewritten}
+    return FastUnlessWritten()
 
 
 @pytest.fixture
@@ -186,7 +190,7 @@ class NoisyAfter(MockExecutor):
         if not self.noisy:
             return race
         wall = tuple(1e-5 if number % 2 else 1e-1 for number in range(race.rounds))
-        again = Lap("as it is", dict.fromkeys(race.ways, Samples(wall, wall)))
+        again = Lap("as written", dict.fromkeys(race.ways, Samples(wall, wall)))
         return msgspec.structs.replace(race, again=again)
 
 
