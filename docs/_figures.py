@@ -18,7 +18,7 @@ PAGE = Path(__file__).with_name("figures.md")
 COMMAND = "uv run --group bench python {folder}/{name}.py"
 SOAK = ("chaos", "hostile", "outages")
 """Those of `tests/soak`; the others are of `benchmarks`."""
-DEVICE = ("table", "sweep", "predictor")
+DEVICE = ("table", "sweep", "predictor", "correctness")
 """Those of `benchmarks/device`, which need a GPU or what one measured."""
 CHECKOUT = re.compile(r"/[^\s:]*/(?=(?:benchmarks|tests/soak)/)")
 """Where the benchmarks lay that say where a function is."""

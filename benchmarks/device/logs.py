@@ -1,9 +1,12 @@
-"""Figures from the logs of `table.py` and `sweep.py`, as `docs/_figures.py` reads them.
+"""Figures from the logs of `table.py`, `sweep.py` and `correctness.py`, as `docs/_figures.py` reads
+them.
 
     python benchmarks/device/logs.py $OUT/table.log > .benchmarks/table.h100.jsonl
     python benchmarks/device/logs.py $OUT/sweep.jsonl > .benchmarks/sweep.h100.jsonl
+    python benchmarks/device/logs.py $OUT/correctness.log > .benchmarks/correctness.h100.jsonl
 
-A device without a network can print no more than its logs; this runs anywhere, on those.
+A device without a network can print no more than its logs; this runs anywhere, on those. What lies
+in a log tells which it is, but for that of `correctness.py`, which is known by its name.
 """
 
 from __future__ import annotations
@@ -24,8 +27,13 @@ Line = dict[str, Any]
 def main() -> None:
     lines = [one for path in sys.argv[1:] for one in figures(Path(path))]
     ready = next(one for one in lines if one.get("step") == "ready")
-    told = table_figures(rows(iter(lines))) if any("table" in one for one in lines) else None
-    for one in told or sweep_figures(lines):
+    if Path(sys.argv[1]).stem == "correctness":
+        printed = correctness_figures(lines)
+    elif any("table" in one for one in lines):
+        printed = table_figures(rows(iter(lines)))
+    else:
+        printed = sweep_figures(lines)
+    for one in printed:
         one |= {
             "machine": {
                 "cpu": ready["device"],
@@ -78,6 +86,25 @@ def sweep_figures(lines: Sequence[Line]) -> Iterator[Line]:
             "worst_us": points[-1],
             "right": len(points),
             "refused": len(refused),
+        }
+
+
+def correctness_figures(lines: Sequence[Line]) -> Iterator[Line]:
+    """How many kernels are right, of all rows together and of each program in all of its rows.
+
+    `same_bits` counts those whose second run, into memory that held NaN, gave the same bits.
+    """
+    kernels = [one for one in lines if "right" in one and "row" in one and "plain" not in one]
+    programs = dict.fromkeys(one["row"].partition(",")[0] for one in kernels)
+    for program in ("all programs", *programs):
+        some = [one for one in kernels if program in ("all programs", one["row"].partition(",")[0])]
+        yield {
+            "figure": f"correctness: {program}, kernels right against float64",
+            "value": sum(one["right"] for one in some),
+            "unit": f"of {len(some)} kernels",
+            "target": len(some),
+            "rows": len({one["row"] for one in some}),
+            "same_bits": sum(one.get("repeats", False) for one in some),
         }
 
 

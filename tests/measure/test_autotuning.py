@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aiosearch.measure import Allowance, Candidate, Compiled, JaxExecutor
+from aiosearch.measure import Allowance, Candidate, Cause, Compiled, Failure, JaxExecutor
 from aiosearch.measure.autotuning import is_tuned, share, shared_folder
 from aiosearch.testing import no_leaks
 
@@ -52,6 +52,20 @@ async def test_kernels_of_pallas_are_compiled_side_by_side(tmp_path: Path) -> No
     kernels = [recording(name, log, f"{waiting}  # pl.pallas_call(") for name in "ab"]
     assert not any(is_tuned(one.source) for one in kernels)
     await compiled(*kernels)
+
+
+async def test_what_is_tuned_has_more_time_than_it_takes_to_compile() -> None:
+    """Both take longer than compiling may, and only kernels of Pallas are ended for it."""
+    source = "import time\ntime.sleep(1)\ndef f():\n    return 1.0\n"
+    tuned = Candidate("tuned", source, "f", ())
+    kernel = Candidate("kernel", f"{source}# pl.pallas_call(", "f", ())
+    allowance = Allowance(compile_seconds=0.5, run_seconds=5, memory_mb=4096)
+    async with no_leaks(), JaxExecutor(allowance=allowance, compilers=1) as executor:
+        executor.platform = "cuda"
+        assert isinstance(await executor.compile(tuned), Compiled)
+        late = await executor.compile(kernel)
+    assert isinstance(late, Failure)
+    assert late.cause is Cause.HUNG
 
 
 def test_xla_is_told_of_the_folder_unless_its_user_named_another(

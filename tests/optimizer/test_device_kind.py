@@ -13,7 +13,12 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from aiosearch.optimizer.device_kind import device, platform
+from aiosearch.optimizer.device_kind import (
+    described_gpu,
+    device,
+    platform,
+    undescribed_reason,
+)
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.trace.traced import trace
 
@@ -110,6 +115,54 @@ def test_what_is_compiled_for_one_device_runs_where_there_are_several(tmp_path: 
     words = [sys.executable, "-c", SEVERAL]
     ended = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert ended.stdout.split("\n")[-2:] == ["() 1", ""], ended.stdout + ended.stderr
+
+
+SHARED = """
+import jax.numpy as jnp
+import numpy as np
+from aiosearch.optimizer import optimize_sync
+
+x, w = jnp.ones((8, 8)), jnp.arange(64.0).reshape(8, 8)
+print("begins", flush=True)
+input()
+made = optimize_sync(lambda x, w: jnp.diag(x @ w), x, w, effort="quick", kernels=False)
+np.testing.assert_allclose(made(x, w), jnp.diag(x @ w), rtol=1e-6)
+print("right")
+"""
+
+
+def test_two_processes_on_one_device_are_both_right(tmp_path: Path) -> None:
+    """They share the device, and the folder of answers."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", SHARED], env=environment, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    for process in both:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begins\n"
+    for process in both:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in both:
+        printed, errors = process.communicate()
+        assert (process.returncode, printed) == (0, "right\n"), errors
+
+
+def test_kernels_for_a_gpu_that_nothing_described_is_like_are_not_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = SimpleNamespace(device_kind="NVIDIA L4", compute_capability="8.9")
+    monkeypatch.setattr(jax, "devices", lambda platform: [gpu])
+    assert described_gpu() == ""
+    assert undescribed_reason().startswith("NVIDIA L4, of compute capability 8.9, is not described")
+    gpu.device_kind, gpu.compute_capability = "NVIDIA H20", "9.0"
+    assert described_gpu() == "H100"
+    assert undescribed_reason() == ""
 
 
 def test_where_jax_finds_no_device_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

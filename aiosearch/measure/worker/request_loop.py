@@ -14,7 +14,7 @@ from ...errors import AiosearchError
 from ...processes.frames import Channel, enter_child
 from ..autotuning import share
 from ..candidates import Cause
-from ..errors import says_out_of_memory
+from ..errors import ExecutorError, says_out_of_memory
 from ..protocol import (
     ProcessBroken,
     ProcessReady,
@@ -108,7 +108,7 @@ def _find_device() -> ProcessReady:
     try:
         device = jax.devices()[0]
     except AssertionError:  # jax's own, without a word, where a platform has no device
-        raise RuntimeError(f"jax finds none ({LOST})") from None
+        raise ExecutorError(f"jax finds none ({LOST})") from None
     return ProcessReady(device.device_kind, usable_cores(), f"jax {jax.__version__}")
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import msgspec
 import numpy as np
 import pytest
 import pytest_asyncio
@@ -333,6 +334,21 @@ async def test_an_absent_device_is_a_sentence() -> None:
     with pytest.raises(ExecutorError, match=r"no device nowhere: .*nowhere"):
         async with no_leaks(), JaxExecutor("nowhere"):
             pass
+
+
+@pytest.mark.skipif(jax.default_backend() == "gpu", reason="the one in its place finds a GPU")
+async def test_a_device_that_is_lost_is_a_sentence_too() -> None:
+    """Its process has died, and the one in its place finds none, as after an error of a GPU."""
+    async with opened() as executor:
+        short = await compiled(executor, "x + 1", ArrayType("float32", (8,)))
+        settings = executor._device._settings
+        executor._device._settings = msgspec.structs.replace(settings, platform="cuda")
+        lost = executor.pids[0]
+        os.kill(lost, signal.SIGKILL)
+        await until(lambda: lost not in executor.pids)
+        with pytest.raises(ExecutorError, match=r"no device cuda: .*it was lost") as raised:
+            await executor.run(short, 0)
+    assert str(raised.value).count("it was lost while it was used") == 1
 
 
 async def test_cancelled_while_it_opens() -> None:
