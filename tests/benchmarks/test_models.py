@@ -18,15 +18,15 @@ from lib.programs.models import SUBJECTS, TRAINING
 from lib.programs.subject import FORMULAS, Rng, Subject, Subjects, subjects
 from lib.programs.summary import as_table, resumed, tell, totals
 from lib.programs.trial import Measured, Told, objections
-from lib.programs.ways import Calling, Sample, summary, tail, timed
+from lib.programs.ways import TAIL, Calling, Sample, quantile, summary, timed
 
 SMALL = jnp.ones((4, 4))
 
 
 def way(ratio: float, noise: float = 0.01) -> dict[str, float]:
-    return {"over_jit": ratio, "low": ratio - 0.01, "high": ratio + 0.01, "noise": noise} | {
-        "jit_us": 100.0
-    }
+    between = {"low": ratio - 0.01, "high": ratio + 0.01, "noise": noise}
+    beside = {"p10_over_jit": ratio, "cpu_over_jit": ratio, "jit_us": 100.0}
+    return {"over_jit": ratio, **between, **beside}
 
 
 def outcome(name: str, ratio: float, claimed: float | None, **more: object) -> Outcome:
@@ -77,14 +77,16 @@ def test_real_calls_are_timed_in_every_way(calling: Calling) -> None:
     assert facts["p90_us"] > 0
 
 
-def test_tails_are_of_calls_and_ratios_of_rounds() -> None:
-    """One late call of ten moves the tail, and the median of the rounds not at all."""
+def test_tails_and_heads_are_of_calls_and_ratios_of_rounds() -> None:
+    """Two late calls of ten move the tail, and neither the head nor the median of the rounds."""
     calm = Sample([1.0] * 10, 1.0)
     late = Sample([1.0] * 8 + [3.0] * 2, 2.0)
     times = summary([(calm, calm, calm)] * 8 + [(calm, late, calm)] * 3)
     assert times.wall.ratio.median == 1.0
     assert times.cpu_ratio == 1.0
-    assert tail([1.0] * 8 + [3.0] * 2) == 3.0
+    assert times.heads == (1.0, 1.0, 1.0)
+    assert quantile([1.0] * 8 + [3.0] * 2, TAIL) == 3.0
+    assert quantile([1.0] * 8 + [3.0] * 2, 0.8) == 1.0
 
 
 def test_results_are_right_that_are_as_near_to_float64_and_wrong_that_are_not() -> None:

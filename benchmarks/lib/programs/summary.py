@@ -14,13 +14,17 @@ from lib.programs.contest import Outcome
 from lib.programs.ways import Calling
 
 from aiosearch.cli.output.table import table
+from aiosearch.measure.ratios import LOUD
 
 LIBRARIES = (
     *("jax", "jaxlib", "chex", "distrax", "dm-haiku", "dm-pix", "einops", "equinox", "flax"),
     *("numpyro", "optax", "rlax", "tinygp"),
 )
-HEAD = ("function", "from", "jit us", "waited", "flight", "altern.", "noise", "claimed", "s", "")
-TEXT = {0, 1, 9}
+HEAD = (
+    *("function", "from", "jit us", "waited", "flight", "altern.", "noise", "p10", "cpu"),
+    *("claimed", "s", ""),
+)
+TEXT = {0, 1, len(HEAD) - 1}
 
 
 def tell(benchmark: str, outcome: Outcome) -> None:
@@ -92,6 +96,13 @@ def totals(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, float, str, dict[
         ratios = [each.measured.ways[way]["over_jit"] for each in outcomes if has(each, way)]
         if ratios:
             yield f"geomean, {way.value}", geomean(ratios), "times", {"measured": len(ratios)}
+    measured = [each for each in outcomes if each.wall]
+    if measured:
+        heads = geomean([each.wall["p10_over_jit"] for each in measured])
+        yield "geomean of the fastest tenth of calls", heads, "times", {"measured": len(measured)}
+        cpu = geomean([each.wall["cpu_over_jit"] for each in measured])
+        yield "geomean by CPU time", cpu, "times", {"measured": len(measured)}
+    yield count("too noisy to tell", [each for each in measured if each.wall["noise"] > LOUD])
     yield count("slower in any way", [each for each in outcomes if each.slower])
     wrong = [each for each in outcomes if each.measured and each.measured.right is False]
     yield count("wrong", wrong)
@@ -109,7 +120,7 @@ def totals(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, float, str, dict[
     yield "seconds to the answer, 90 %", seconds[int(0.9 * (len(seconds) - 1))], "s", {}
     yield "seconds to the answer, most", seconds[-1], "s", {}
     yield "CPU seconds to the answer, median", statistics.median(e.cpu for e in outcomes), "s", {}
-    noises = [each.wall["noise"] for each in outcomes if each.wall]
+    noises = [each.wall["noise"] for each in measured]
     if noises:
         yield "noise, median", statistics.median(noises), "of a ratio", {"most": max(noises)}
 
@@ -139,6 +150,8 @@ def row(outcome: Outcome) -> tuple[str, ...]:
         f"{wall['jit_us']:,.0f}" if wall else "",
         *map(of, Calling),
         f"{wall['noise']:.1%}" if wall else "",
+        f"{wall['p10_over_jit']:.2f}" if wall else "",
+        f"{wall['cpu_over_jit']:.2f}" if wall else "",
         f"{outcome.claimed:.2f}" if outcome.claimed else "",
         f"{outcome.told.seconds:.0f}",
         remark(outcome),

@@ -34,7 +34,9 @@ IN_FLIGHT = 16
 """Calls that are begun before the last of them is waited for."""
 OTHER_WIDTH = 384
 """The other computation is a product of square matrices of this width, and its tanh."""
-TAIL = 0.9
+HEAD, TAIL = 0.1, 0.9
+"""Shares of calls that are faster than what is told beside the median: the head of the times is
+what a call takes where no neighbour interrupts it, the tail is what a user waits now and then."""
 
 
 class Calling(StrEnum):
@@ -55,8 +57,9 @@ class Sample:
     """Seconds of all threads of this process for a call."""
 
     @property
-    def mean(self) -> float:
-        return statistics.fmean(self.calls)
+    def typical(self) -> float:
+        """Seconds of a call by the median, which an interruption of some calls does not move."""
+        return statistics.median(self.calls)
 
 
 @dataclass(frozen=True)
@@ -66,18 +69,23 @@ class WayTimes:
     wall: Compared
     cpu_ratio: float
     """How many times as much CPU the base takes, by medians of rounds."""
+    heads: tuple[float, float, float]
+    """Seconds that one call of ten stays below: of the base, the other, and the base again."""
     tails: tuple[float, float]
     """Seconds that nine calls of ten stay below, of the base and of the other."""
 
     def facts(self) -> dict[str, float]:
         """What a figure says of this way."""
         ratio, (base, other) = self.wall.ratio, self.tails
+        first, head, again = self.heads
         return {
             "over_jit": round(ratio.median, 4),
             "low": round(ratio.low, 4),
             "high": round(ratio.high, 4),
             "noise": round(self.wall.noise, 4),
             "p90_over_jit": round(base / other, 4),
+            "p10_over_jit": round(math.sqrt(first * again) / head, 4),
+            "p10_noise": round(max(first / again, again / first) - 1, 4),
             "cpu_over_jit": round(self.cpu_ratio, 4),
             "jit_us": round(self.wall.base * 1e6, 2),
             "us": round(self.wall.other * 1e6, 2),
@@ -109,17 +117,24 @@ def timed(way: Calling, base: Call, other: Call, seconds: float, seed: int = 0) 
 
 def summary(rounds: list[tuple[Sample, Sample, Sample]]) -> WayTimes:
     """The statistics of rounds, each of the base, the other, and the base again."""
-    wall = judged([(first.mean, other.mean, again.mean) for first, other, again in rounds])
+    wall = judged([(first.typical, other.typical, again.typical) for first, other, again in rounds])
     cpu = [(first.cpu + again.cpu) / 2 / max(other.cpu, 1e-9) for first, other, again in rounds]
-    base = [taken for first, _, again in rounds for taken in (*first.calls, *again.calls)]
-    others = [taken for _, other, _ in rounds for taken in other.calls]
-    return WayTimes(wall, statistics.median(cpu), (tail(base), tail(others)))
+    columns = [
+        [taken for samples in rounds for taken in samples[place].calls] for place in range(3)
+    ]
+    first, others, again = columns
+    return WayTimes(
+        wall,
+        statistics.median(cpu),
+        (quantile(first, HEAD), quantile(others, HEAD), quantile(again, HEAD)),
+        (quantile([*first, *again], TAIL), quantile(others, TAIL)),
+    )
 
 
-def tail(taken: list[float]) -> float:
-    """What nine of ten stay below."""
+def quantile(taken: list[float], share: float) -> float:
+    """What this share of times stays below."""
     ordered = sorted(taken)
-    return ordered[min(len(ordered) - 1, math.ceil(TAIL * len(ordered)) - 1)]
+    return ordered[max(0, min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1))]
 
 
 def repeats(call: Call) -> int:
