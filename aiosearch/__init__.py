@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .orders import BestFirst, BranchAndBound, BreadthFirst, DepthFirst, Order
     from .pool import Pool
     from .problem import Obligation, Problem
+    from .requests import RateLimit, retry
     from .result import Result, SearchStatus
     from .search import Search, solve
     from .statistics import Statistics, WorkerStatistics
@@ -40,6 +41,7 @@ __all__ = [
     "Pool",
     "Problem",
     "ProblemError",
+    "RateLimit",
     "Result",
     "Search",
     "SearchStatus",
@@ -54,6 +56,7 @@ __all__ = [
     "optimize",
     "optimize_sync",
     "optimized",
+    "retry",
     "solve",
     "tunable",
     "tune",
@@ -86,6 +89,8 @@ __getattr__ = lazily(
         "Pool": ".pool",
         "Obligation": ".problem",
         "Problem": ".problem",
+        "RateLimit": ".requests",
+        "retry": ".requests",
         "Result": ".result",
         "SearchStatus": ".result",
         "Search": ".search",

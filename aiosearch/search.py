@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -225,6 +226,10 @@ def solve(problem: Problem[NodeT, SolutionT], **options: Any) -> Result[Solution
     return waited_for(search, "aiosearch.solve")
 
 
+_SYNCHRONOUS = ("root", "solutions", "cost", "bound", "key", "obligation")
+"""Methods of a problem that are called, and not awaited."""
+
+
 def check_problem(problem: AnyProblem) -> None:
     """Raises `AiosearchError` with what a problem lacks."""
     if isinstance(problem, type):
@@ -239,6 +244,14 @@ def check_problem(problem: AnyProblem) -> None:
             f"{type(problem).__qualname__} is no problem: it lacks "
             + ", ".join(f"{name}()" for name in missing)
         )
+    for name in _SYNCHRONOUS:
+        method = getattr(problem, name, None)
+        if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
+            raise AiosearchError(
+                f"{type(problem).__qualname__}.{name} is declared with async def; of a problem's"
+                " methods only expand may be. Let expand wait for what it needs, and put that into"
+                " the nodes"
+            )
     lanes = getattr(problem, "lanes", 1)
     if not (isinstance(lanes, int) and lanes > 0):
         raise AiosearchError(

@@ -6,10 +6,10 @@ from typing import Any
 
 import anyio
 import pytest
-from trees import Endless, Hungry, Judged, Priced, Single, Streaming, Stuck, Waiting, Words
+from trees import Endless, Hungry, Judged, Priced, Scalars, Single, Streaming, Stuck, Waiting, Words
 
 import aiosearch
-from aiosearch import Limits, Search, SearchStatus
+from aiosearch import AiosearchError, Limits, Search, SearchStatus
 from aiosearch.events import AnyEvent, WorkReported
 
 ALL_WORDS = {(a, b, c) for a in range(3) for b in range(3) for c in range(3)}
@@ -243,3 +243,25 @@ def test_wrong_arguments_say_what_is_wrong(
 async def _wait(problem: Any, **options: Any) -> aiosearch.Result[Any]:
     async with Search(problem, **options) as search:
         return await search.wait()
+
+
+class AsyncSolutions(Words):
+    """Waits where nobody waits for it."""
+
+    async def solutions(self, node: Any) -> Any:  # type: ignore[override]  # the mistake
+        return []
+
+
+def test_only_expand_may_be_asynchronous() -> None:
+    """Said at once, and not as a coroutine that nobody awaited."""
+    with pytest.raises(AiosearchError, match=r"AsyncSolutions\.solutions is declared with async"):
+        Search(AsyncSolutions())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+async def test_scalars_of_numpy_travel_as_pythons_own(workers: int) -> None:
+    async with Search(Scalars(), workers=workers) as search:
+        result = await search.wait()
+    assert result.statistics.nodes == 1 + 3 + 9 + 27
+    assert sorted(result.solutions) == [(3, 0.0), (3, 1.0), (3, 2.0)]
+    assert {type(part) for solution in result.solutions for part in solution} == {int, float}

@@ -35,6 +35,7 @@ COMMANDS = {
     "cuda": "check CUDA kernels for races and the like, or show what they become",
     "programs": "list the built-in tensor programs, or show one",
     "strategies": "list the installed strategies",
+    "journal": "say what the journal of a search holds",
     "cache": "look at z3's verdicts on disk, or remove them",
     "results": "look at what optimize has found, or forget it",
     "doctor": "say what works on this machine, and what lacks",

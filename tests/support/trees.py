@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from aiosearch import Obligation
 
 Word = tuple[int, ...]
@@ -381,3 +383,18 @@ class Detour:
 
     def bound(self, node: tuple[str, float]) -> float:
         return node[1]
+
+
+@dataclass(frozen=True)
+class Scalars:
+    """Nodes and solutions with the scalars that NumPy's arrays give."""
+
+    def root(self) -> tuple[int, float]:
+        return (0, 0.0)
+
+    def expand(self, node: tuple[int, float]) -> list[tuple[int, float]]:
+        numbers = np.arange(3 if node[0] < 3 else 0, dtype=np.int64)
+        return [(node[0] + 1, np.float32(number)) for number in numbers]
+
+    def solutions(self, node: tuple[int, float]) -> list[tuple[int, float]]:
+        return [(np.int32(node[0]), node[1])] if node[0] == 3 else []

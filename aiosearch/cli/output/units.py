@@ -42,9 +42,9 @@ def percent(share: float) -> str:
     return ">99.9%" if 99.9 < percent < 100 else f"{percent:.1f}%"
 
 
-def clock() -> str:
-    """Writes the time of day, with its date: 2026-11-27 20:14:03."""
-    return time.strftime("%Y-%m-%d %H:%M:%S")
+def clock(seconds: float | None = None) -> str:
+    """Writes a time, by default this one, with its date: 2026-11-27 20:14:03."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def cost(value: float) -> str:

@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from ...errors import ProblemError
+from ..wire.reference import plain_scalar
 from .paths import shared_prefix, step, steps
 
 NodeT = TypeVar("NodeT")
@@ -113,7 +114,7 @@ class Codec(Generic[NodeT]):
         self.scored_by = 0
         """A number for the function behind the scores that this process packs; `unpack`
         drops the scores of another function."""
-        self._encode = msgspec.msgpack.Encoder().encode
+        self._encode = msgspec.msgpack.Encoder(enc_hook=plain_scalar).encode
         self.decode_node = msgspec.msgpack.Decoder(node_type).decode
         group: Any = Group
         self._decode = msgspec.msgpack.Decoder(list[group[node_type]]).decode

@@ -107,7 +107,10 @@ class Hooks:
     def _failed(self, error: BaseException) -> None:
         self.errors += 1
         if self.errors == 1:
-            log.error("a hook raised; the search goes on without it", exc_info=error)
+            log.error(
+                "a hook raised; the search goes on, and its later errors are only counted",
+                exc_info=error,
+            )
 
 
 class EventEmitter:

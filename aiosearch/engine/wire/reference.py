@@ -13,6 +13,7 @@ import dataclasses
 import importlib
 import importlib.util
 import os
+import re
 import runpy
 import sys
 import types
@@ -83,11 +84,53 @@ def resolve(reference: ObjectReference) -> Any:
 
 
 def parameters_of(instance: object) -> bytes:
-    """An instance's parameters as comparable bytes, also where they only pickle."""
+    """An instance's parameters as bytes that say in another run whether it is the same problem.
+
+    Private attributes and fields with `compare=False` are no parameters, so that a problem may
+    hold a client or a connection there. Raises `ProblemError` where what is left has no text of
+    its own: the address of an object in memory is another in every run.
+    """
     try:
         return msgspec.msgpack.encode(instance)
     except Exception:
-        return repr(vars(instance) if hasattr(instance, "__dict__") else instance).encode()
+        parameters = _comparable(instance)
+    for name, value in parameters.items():
+        if _ADDRESS.search(repr(value)):
+            raise ProblemError(
+                type(instance).__qualname__,
+                "__init__",
+                f"a later run cannot tell whether its {name} is that of this one, {value!r:.80}, so"
+                " that a journal could not be resumed. Keep what is no parameter, as a client, in"
+                f" an attribute with an underscore (_{name}), in a field(compare=False), or in a"
+                " functools.cached_property",
+            )
+    return repr(parameters if hasattr(instance, "__dict__") else instance).encode()
+
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+>")
+
+
+def _comparable(instance: object) -> dict[str, object]:
+    """The attributes that make an instance the problem that it is."""
+    left_out: set[str] = set()
+    if dataclasses.is_dataclass(instance):
+        left_out = {field.name for field in dataclasses.fields(instance) if not field.compare}
+    return {
+        name: value
+        for name, value in getattr(instance, "__dict__", {}).items()
+        if not name.startswith("_") and name not in left_out
+    }
+
+
+def plain_scalar(value: object) -> object:
+    """A scalar of NumPy as Python's own, for encoders; raises `NotImplementedError` otherwise.
+
+    NumPy is not imported for it: who holds such a scalar has done so.
+    """
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return value.item()  # type: ignore[attr-defined]  # every scalar of NumPy has it
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    raise NotImplementedError(f"Encoding objects of type {kind} is unsupported")
 
 
 def _has_fields(cls: type) -> bool:
@@ -103,12 +146,16 @@ def _pickled(instance: object, why: str) -> ObjectReference:
             cls.__qualname__,
             "__init__",
             f"this class {why}. Make it a frozen dataclass in a module of its own, or install "
-            "cloudpickle, or search with workers=0",
+            "cloudpickle, or search with workers=0, where it is used as it is",
         ) from None
     try:
         pickled = cloudpickle.dumps(instance)
     except Exception as error:
-        reason = f"this class {why}, and cloudpickle cannot take it along either: {error}"
+        reason = (
+            f"this class {why}, and cloudpickle cannot take it along either: {error}. Make it a"
+            " frozen dataclass in a module of its own, or search with workers=0, where it is used"
+            " as it is"
+        )
         raise ProblemError(cls.__qualname__, "__init__", reason) from None
     return ObjectReference(cls.__module__, cls.__qualname__, pickled=pickled)
 

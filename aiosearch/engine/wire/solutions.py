@@ -8,7 +8,7 @@ import msgspec
 
 from ...errors import ProblemError
 from ...problem import AnyProblem
-from .reference import element_type, return_type
+from .reference import element_type, plain_scalar, return_type
 
 
 class SolutionCodec:
@@ -16,7 +16,7 @@ class SolutionCodec:
 
     def __init__(self, problem: AnyProblem) -> None:
         self._name = type(problem).__qualname__
-        self._encode = msgspec.msgpack.Encoder().encode
+        self._encode = msgspec.msgpack.Encoder(enc_hook=plain_scalar).encode
         solution_type = element_type(return_type(problem, "solutions"))
         self._decode = msgspec.msgpack.Decoder(solution_type).decode
 

@@ -7,13 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from trees import Endless, Judged, Keyed, Misleading, Priced, Words
 
-from aiosearch import JournalError, Limits, Search, SearchStatus
+from aiosearch import JournalError, Limits, ProblemError, Search, SearchStatus
 from aiosearch.events import AnyEvent, Warned
 
 RUNNER = """
@@ -192,3 +194,58 @@ def test_a_device_is_no_place_for_a_journal(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="no ordinary file"):
         asyncio.run(run(Words(), workers=0, journal=device))
     assert device.is_fifo()
+
+
+class Client:
+    """What a later run cannot compare: nothing says what it is but its address."""
+
+
+class Crawl:
+    """A walk over numbers below 50 through a client."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    def root(self) -> int:
+        return 1
+
+    def expand(self, node: int) -> list[int]:
+        return [child for child in (2 * node, 2 * node + 1) if child < 50]
+
+    def solutions(self, node: int) -> list[int]:
+        return [node] if node % 7 == 0 else []
+
+
+class PrivateCrawl(Crawl):
+    """The client where nobody looks for parameters."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+
+@dataclass(frozen=True)
+class FieldCrawl(Crawl):
+    """The client in a field that does not count."""
+
+    client: Client = field(compare=False)
+    seed: int = 0
+
+
+async def test_a_problem_that_could_not_be_resumed_is_refused_at_the_start(tmp_path: Path) -> None:
+    """An address in memory is another in every run, so a journal with one is worth nothing."""
+    journal = tmp_path / "j"
+    with pytest.raises(ProblemError, match="whether its client is that of this one") as caught:
+        await run(Crawl(Client()), workers=0, journal=journal)
+    assert "_client" in str(caught.value)
+    assert not journal.exists()
+
+
+@pytest.mark.parametrize("kind", [PrivateCrawl, FieldCrawl])
+async def test_a_client_that_is_no_parameter_may_be_another_after_a_crash(
+    tmp_path: Path, kind: Callable[[Client], Crawl]
+) -> None:
+    journal = tmp_path / "j"
+    await run(kind(Client()), workers=0, journal=journal, limits=Limits(nodes=20))
+    result = await run(kind(Client()), workers=0, journal=journal, resume=True)
+    assert result.status is SearchStatus.COMPLETE
+    assert sorted(result.solutions) == [7, 14, 21, 28, 35, 42, 49]
