@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,8 @@ def run(
     `parts` names subjects that are summed up apart, and `targets` has the targets of each sum.
     """
     options, group = parsed(about), benchmark
+    # An ended run ends the process that it waits for, in `child`.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     known = {subject.name: subject for subject in subjects(group)}
     if strangers := set(options.only) - set(known):
         sys.exit(f"no function {', '.join(sorted(strangers))}; there are {', '.join(known)}")
