@@ -73,11 +73,14 @@ def _while_operands(
 
 def can_be_opened(equation: JaxprEqn) -> bool:
     """Whether what it runs may be run by `run`: not where it has effects, or runs in a way of its
-    own, nor where the platform chooses."""
+    own, nor where the platform chooses, nor a `while` whose condition is an array."""
     context = equation.ctx
     plain = context.compute_type is None and not context.xla_metadata
     by_platform = equation.params.get("branches_platforms") is not None
-    return bool(functions(equation)) and plain and not equation.effects and not by_platform
+    controlled = functions(equation)
+    # `jax.vmap` makes a condition for each of the batch, which `lax.while_loop` does not take.
+    batched = equation.primitive.name == "while" and bool(controlled[0].jaxpr.out_avals[0].shape)
+    return bool(controlled) and plain and not (equation.effects or by_platform or batched)
 
 
 def run(

@@ -353,6 +353,20 @@ def test_what_a_loop_runs_is_replaced_until_its_condition_fails() -> None:
     same(jax.jvp(fast, (x,), (X,)), jax.jvp(root, (x,), (X,)))
 
 
+def test_a_loop_whose_condition_is_an_array_runs_as_it_is() -> None:
+    """`jax.vmap` makes of a loop that ends by its data one whose condition is that of each row."""
+
+    def shrunk(row: jax.Array) -> jax.Array:
+        def step(row: jax.Array) -> jax.Array:
+            return 0.9 * row / (1 + 0.1 * jnp.mean(row * row))
+
+        return lax.while_loop(lambda row: jnp.mean(row * row) + jnp.mean(row) > 0.1, step, row)
+
+    fast, replacements = spliced(lambda x: jnp.tanh(jax.vmap(shrunk)(x)) * jnp.mean(x * x), X)
+    same_compiled(fast, fast.cut.function, X)
+    assert [replacement.times for replacement in replacements] == [1]
+
+
 def test_weak_types_in_a_loop_are_kept() -> None:
     def total(x: Any) -> Any:
         return lax.scan(lambda c, row: (c * 2 + jnp.sum(row), c * c + 1), 0.0, x)
