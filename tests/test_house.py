@@ -27,6 +27,7 @@ ALLOWED = {
     "orders": {"errors", "problem"},
     "events": set(),
     "charts": set(),
+    "display": {"charts", "events", "plain"},
     "strategies": {"errors", "_lazy"},
     "folders": set(),
     "documents": set(),
@@ -42,7 +43,7 @@ ALLOWED = {
     },
     "optimizer": {
         "_blocking", "_lazy", "_switch_interval", "arguments", "capture", "charts", "codegen",
-        "database",
+        "database", "display",
         "devices", "equivalence", "errors", "folders", "limits", "measure", "orders", "pool",
         "problem", "processes", "search", "superoptimizer", "tensor",
     },

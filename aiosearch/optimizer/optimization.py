@@ -44,6 +44,7 @@ from .handback.source import source
 from .jax_settings import current_settings, use_settings
 from .options import Options, demand, demand_values, split_options
 from .outcomes.answer import Answer
+from .outcomes.function_parts import function_parts
 from .outcomes.report import Found, Report, Tell, WholeFunctionResult
 from .outcomes.results import Results
 from .progress import HearProgress, OptimizeProgress, ProgressReporter, told_progress
@@ -211,7 +212,11 @@ class Optimization(Generic[P, R]):
                         traced, cut, finder, call, platform_name, options.tell, self._reporter,
                         started,
                     )  # fmt: skip
-                    return await self._climb(stages)
+                    optimized = await self._climb(stages)
+                    assert optimized.report is not None, "`_Stages` gives one"
+                    history = tuple(self._reporter.history)
+                    optimized.report = msgspec.structs.replace(optimized.report, history=history)
+                    return optimized
         finally:
             if options.results is None:
                 # A cancelled call still writes what it found before it was cancelled.
@@ -248,7 +253,7 @@ class Optimization(Generic[P, R]):
         assert report is not None, "`_Stages` gives one"
         if report.faster:
             self._best = cast("Optimized[P, R]", fresh)
-            self._reporter.best = report.speedup
+            self._reporter.improved(report.speedup or 1.0)
         elif not self._stopped:
             # All that was found is in it, and it was raced for longer: what went before has lost.
             self._best = self._reporter.best = None
@@ -367,6 +372,8 @@ class _Stages:
         `hand_back` will have."""
         if outcome.answer.faster:
             self.tell(f"{outcome.answer.name}: {outcome.answer.speedup:.2f} times as fast so far")
+            if is_single_program(self.cut):
+                self.reporter.improved(outcome.answer.speedup)
 
     async def _load(self) -> None:
         """Loads what is faster; what another machine found may not run on this one."""
@@ -422,6 +429,7 @@ class _Stages:
             (*self.left_alone, *too_large),
             time.monotonic() - self.started,
             self.whole,
+            parts=function_parts(self.cut),
         )
         code = source(self.cut, self.faster)
         optimized: Optimized[..., PyTree] = Optimized(

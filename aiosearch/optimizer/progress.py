@@ -69,6 +69,8 @@ class ProgressReporter:
     deadline: float | None = None
     """By `time.monotonic`, when it has to end."""
     best: float | None = None
+    history: list[tuple[float, float]] = field(default_factory=list)
+    """The seconds at which something better was there, and how many times as fast it is."""
     _doing: str = "tracing"
     _started: float = field(default_factory=time.monotonic)
     _coming: list[Rung] = field(default_factory=list)
@@ -85,6 +87,12 @@ class ProgressReporter:
         return OptimizeProgress(
             self._doing, self.best, time.monotonic() - self._started, self._left()
         )
+
+    def improved(self, speedup: float) -> None:
+        """Says how many times as fast the best so far is."""
+        if speedup != self.best:
+            self.history.append((time.monotonic() - self._started, speedup))
+        self.best = speedup
 
     def doing(self, text: str) -> None:
         """Says what goes on from now on."""

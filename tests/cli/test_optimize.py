@@ -10,7 +10,7 @@ import pytest
 from answers import answer, key
 from testkit.hosts.console import Cli, Start
 
-from aiosearch.cli.runs.optimize import closing_table, faster_function
+from aiosearch.cli.runs.optimize import faster_function
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
 from aiosearch.measure.ceilings import PROTOCOL
 from aiosearch.measure.processor import cpu_kind
@@ -264,40 +264,6 @@ TRIED = (
 )
 
 
-def test_the_closing_table() -> None:
-    """The best come first, then the original; why others are out, and what is known."""
-    evidence = {"answer_error_ulp": 0.5, "original_error_ulp": 0.75}
-    found = Found(answer(evidence=evidence), False, TRIED)
-    lines = closing_table.closing_table(found, Report((found,), (), 1.0)).splitlines()
-    assert [line.split("  ")[0] for line in lines[2:6]] == [
-        "how",
-        "rewritten 2 (out)",
-        "rewritten 1",
-        "as written",
-    ]
-    assert "90 us" in lines[4]
-    assert "10.00x" in lines[4]
-    assert "  rewritten 3: rewritten 3 crashed its process (compile): signal 6" in lines
-    assert "  largest error 0.50 ulp, of the original 0.75" in lines
-    assert not any("reaches" in line for line in lines)
-
-
-def test_the_table_of_the_ways_in_which_it_was_timed() -> None:
-    """Each in words, the time of a call and of all threads: as written, and of the answer."""
-    facts = {
-        "original": 9e-4, "answer": 9e-5, "speedup": 10.0, "low": 9.0, "high": 11.0,
-        "original_cpu": 1.8e-3, "answer_cpu": 2.7e-4,
-    }  # fmt: skip
-    ways = {"hot": facts, "cold": {**facts, "speedup": 4.0}}
-    found = Found(answer(evidence={"ways": ways}), False, TRIED)
-    lines = closing_table.closing_table(found, Report((found,), (), 1.0)).splitlines()
-    (hot,) = [line.split() for line in lines if line.startswith("called on inputs in the caches")]
-    assert " ".join(hot[6:]) == "900 us 90 us 10.00x 1.8 ms 270 us"
-    assert any(
-        line.startswith("called on inputs in no cache") and "4.00x" in line for line in lines
-    )
-
-
 def test_the_plot_has_every_way_and_the_roof() -> None:
     """The roofline is there once the ceilings are measured, and the table says what is reached."""
     evidence = {"flops": 10**6, "bytes": 900_000, "kinds": ["float32"]}
@@ -312,12 +278,9 @@ def test_the_plot_has_every_way_and_the_roof() -> None:
     for told in ("rewritten 1", "rewritten 2", "as written", "roofline", "100 GFLOP/s"):
         assert told in drawing
     assert "rewritten 3" not in drawing
-    assert (
-        "  reaches 50% of what the device can do"
-        in closing_table.closing_table(found, report).splitlines()
-    )
+    assert "  reaches 50% of what the device can do" in report.table().splitlines()
     more = answer(key=found.answer.key, evidence={**evidence, "bytes": 2_880_000})
-    told = closing_table.closing_table(Found(more, False, TRIED), report)
+    told = Report((Found(more, False, TRIED),), (), 1.0).table(200)
     assert (
         "  reaches 160% of what was measured of the device: its arrays lie in a cache, or" in told
     )

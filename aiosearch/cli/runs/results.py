@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
@@ -11,6 +12,7 @@ import msgspec
 
 from ...arguments import nearest
 from ...database import DamagedError, ForeignError, UnavailableError, is_there, require_ours
+from ...display.tables import time_text
 from ...documents import Document
 from ...optimizer import CALLED, FORMAT, WHOLE, Answer, AnswerFile, default_results_path, export
 from ..output.streams import Exit, UsageError, give, give_json, tell
@@ -49,10 +51,15 @@ def _list(path: Path, arguments: ResultsArguments) -> None:
     elif not answers:
         give(f"no answers in {path}")
     else:
-        head = ("id", "program", "asked for", "types", "device", "jax", "speed-up", "found")
-        digits = digits_of(answers)
-        rows = [head, *(_row(answer, digits) for answer in answers)]
-        give(table(rows, right=frozenset({head.index("speed-up")})))
+        head = (
+            "id", "program", "asked for", "types", "as written", "now", "gain", "device", "jax",
+            "found",
+        )  # fmt: skip
+        digits, unused = digits_of(answers), unused_answers(answers)
+        rows = [head, *(_row(answer, digits, answer.id in unused) for answer in answers)]
+        give(table(rows, right=frozenset({4, 5, 6})))
+        if unused:
+            give("not used: faster alone, and not in the function, which is not faster with it")
         for line in _explained(answers):
             give(line)
 
@@ -186,15 +193,41 @@ def digits_of(answers: Sequence[Answer]) -> int:
     return digits
 
 
-def _row(answer: Answer, digits: int) -> tuple[str, ...]:
+def unused_answers(answers: Sequence[Answer]) -> frozenset[str]:
+    """The ids of answers that stand in no function: of a program whose function was timed as a
+    whole, or called, and is not faster with them."""
+    unused = set[str]()
+    for outcome in answers:
+        ending = next((end for end in _ENDS if outcome.name.endswith(end)), None)
+        if ending is None:
+            continue
+        kept = outcome.evidence.kept or () if ending == WHOLE else ()
+        if ending == CALLED and outcome.faster:
+            continue
+        for answer in answers:
+            if _is_part(answer, outcome.name.removesuffix(ending)) and answer.id not in kept:
+                same_machine = answer.key.device == outcome.key.device
+                unused |= {answer.id} if same_machine and answer.faster else set()
+    return frozenset(unused)
+
+
+def _is_part(answer: Answer, function: str) -> bool:
+    """Whether an answer is for a program of a function, whose programs are `f`, `f_2`, `f_3`."""
+    return any(re.fullmatch(rf"{re.escape(function)}(_\d+)?", name) for name in answer.names)
+
+
+def _row(answer: Answer, digits: int, unused: bool) -> tuple[str, ...]:
+    gain = "not used" if unused else f"{answer.speedup:.2f}x" if answer.faster else "none"
     return (
         answer.id[:digits],
         ", ".join(answer.names),
         answer.key.terms or "-",
         answer.key.inputs,
+        time_text(answer.timings.original),
+        time_text(answer.timings.answer) if answer.faster and not unused else "-",
+        gain,
         answer.key.device,
         answer.key.jax,
-        f"{answer.speedup:.2f}x" if answer.faster else "none",
         answer.date,
     )
 

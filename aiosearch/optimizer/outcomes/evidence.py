@@ -62,8 +62,8 @@ class Evidence(Struct, frozen=True, omit_defaults=True):
     """What was counted and measured of an answer; a field is `None` or empty where it is not.
 
     The answer for a program has all up to `speedup_over_plain`; that for a function as a whole has
-    `speedup`, `kept` and `ways`; that for a function as it is called has `speedup` and the last
-    three.
+    `speedup`, `kept`, `ways` and `tried`; that for a function as it is called has `speedup` and the
+    last three.
     """
 
     flops: int | None = None
@@ -87,7 +87,7 @@ class Evidence(Struct, frozen=True, omit_defaults=True):
     ways: dict[str, ModeTimes] = {}
     """The times of the last race, by the value of `measure.Way`."""
     tried: tuple[Tried, ...] = ()
-    """Every candidate, the original first."""
+    """Every candidate, the original first; of a function as a whole, every arrangement."""
     speedup: float | None = None
     """How many times as fast as the original, by paired rounds of the last race."""
     speedup_over_plain: float | None = None

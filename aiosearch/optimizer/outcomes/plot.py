@@ -6,14 +6,15 @@ import math
 from collections.abc import Sequence
 
 from ... import charts
+from ...display.tables import time_text
 from ...measure import Ceilings
-from .evidence import Tried
+from .candidate_rows import CandidateRow, CandidateState, candidate_rows
 from .report import Found, Report
 from .roofline import ceilings_of, measured
 
 WIDTH = 760.0
 _WINNER, _OTHER, _OUT = "#16a34a", "#0284c7", "#94a3b8"
-_ROW, _LEFT, _TOP = 24.0, 260.0, 34.0
+_ROW, _LEFT, _RIGHT, _TOP = 36.0, 10.0, 150.0, 34.0
 _ROOF_HEIGHT = 260.0
 _DECADES = (-1.0, 4.0)
 """Operations a byte that the roofline shows, as powers of ten."""
@@ -34,44 +35,36 @@ def plot(report: Report) -> str:
 
 
 def _times(outcome: Found) -> tuple[str, float]:
-    """A bar for each way, as long as it takes, and a line from end to end of its interval."""
-    rows = _rows(outcome)
+    """A bar for each candidate, as long as it takes, and a line from end to end of its interval."""
+    rows = [row for row in candidate_rows(outcome) if row.seconds is not None]
     # The whisker of the slowest bar has to fit as well.
-    most = max(trial.high or trial.seconds or 0.0 for trial in rows)
-    scale = (WIDTH - _LEFT - 120) / most
-    lines = [charts.text(10, 20, f"{outcome.answer.name}: seconds of a call", charts.INK)]
-    for number, trial in enumerate(rows):
-        lines += _bar(trial, _TOP + number * _ROW, scale)
+    most = max(row.high or row.seconds or 0.0 for row in rows)
+    scale = (WIDTH - _LEFT - _RIGHT) / most
+    lines = [charts.text(_LEFT, 20, f"{outcome.answer.name}: time of a call", charts.INK)]
+    for number, row in enumerate(rows):
+        lines += _bar(row, _TOP + number * _ROW, scale)
     return "\n".join(lines), _TOP + len(rows) * _ROW + 20
 
 
-def _rows(outcome: Found) -> list[Tried]:
-    """The trials that were timed; of an answer that was found before, what its `Timings` keep."""
-    timed = [trial for trial in outcome.tried if trial.seconds is not None]
-    if timed:
-        return sorted(timed, key=lambda trial: trial.seconds or 0.0)
-    times = outcome.answer.timings
-    return [
-        Tried("the answer", times.answer, times.original / times.answer, won=True),
-        Tried("as written", times.original, 1.0),
-    ]
+_FILLS = {CandidateState.WINNER: _WINNER, CandidateState.NOT_TAKEN: _OUT}
 
 
-def _bar(trial: Tried, top: float, scale: float) -> list[str]:
-    seconds = trial.seconds or 0.0
-    fill = _WINNER if trial.won else _OUT if trial.note else _OTHER
-    middle, end = top + 9, _LEFT + seconds * scale
+def _bar(row: CandidateRow, top: float, scale: float) -> list[str]:
+    """The name, whole, and the bar below it."""
+    seconds = row.seconds or 0.0
+    taken = "" if row.state is not CandidateState.NOT_TAKEN else " (not taken)"
+    middle, end = top + 21, _LEFT + seconds * scale
     lines = [
-        charts.text(_LEFT - 8, middle + 4, trial.how[:34], charts.INK, "end"),
-        f'<rect x="{_LEFT}" y="{top:.1f}" width="{seconds * scale:.1f}" height="18" '
-        f'fill="{fill}" fill-opacity="0.75"/>',
+        charts.text(_LEFT, top + 11, f"{row.name}{taken}", charts.INK),
+        f'<rect x="{_LEFT}" y="{top + 15:.1f}" width="{seconds * scale:.1f}" height="12" '
+        f'fill="{_FILLS.get(row.state, _OTHER)}" fill-opacity="0.75"/>',
     ]
-    if trial.low is not None and trial.high is not None:
-        low, high = (_LEFT + value * scale for value in (trial.low, trial.high))
+    if row.low is not None and row.high is not None:
+        low, high = (_LEFT + value * scale for value in (row.low, row.high))
         end = max(end, high)
         path = f"M{low:.1f} {middle}H{high:.1f}M{low:.1f} {middle - 4}v8M{high:.1f} {middle - 4}v8"
         lines.append(f'<path d="{path}" stroke="{charts.INK}" fill="none"/>')
-    label = f"{seconds * 1e6:.4g} us, {trial.speedup or 0.0:.2f}x"
+    label = f"{time_text(seconds)}, {row.speedup or 0.0:.2f}x"
     return [*lines, charts.text(end + 6, middle + 4, label, charts.FAINT)]
 
 

@@ -19,6 +19,7 @@ from ...measure import Clock, Race, Way
 from ...measure.ratios import LEAST_GAIN, LOUD
 from .answer import Answer
 from .evidence import ModeTimes, Tried
+from .function_parts import OUTSIDE, FunctionPart, PartTimes
 
 Tell: TypeAlias = Callable[[str], None]
 """Hears what is going on, in words."""
@@ -80,7 +81,7 @@ class Found(Struct, frozen=True):
     def as_part(self, used: bool) -> str:
         """The outcome where the program is a part of the function."""
         if self.answer.faster and not used:
-            text = "left as it is; what was found for it alone is not used"
+            text = f"faster alone ({self.answer.speedup:.2f}x), and not used"
             return f"in it, {self.answer.name}: {text}"
         name, _, text = str(self).partition(": ")
         return f"in it, {name} alone: {text}"
@@ -129,16 +130,27 @@ class WholeFunctionResult(Struct, frozen=True):
 
     def __str__(self) -> str:
         answer = self.answer
-        doubt = f"{_DOUBT}," if self.in_doubt else ""
+        doubt = _DOUBT if self.in_doubt else ""
         text = (
             f"{answer.speedup:.2f} times as fast as written,"
             f" with {_parts(len(answer.evidence.kept or ()))} replaced"
             if answer.faster
-            else f"not faster{doubt} with what is faster alone, so that nothing is replaced"
+            else f"not faster{doubt}, and so left as it is{self.best_arrangement}"
         )
         again = _again(self.remembered, self.found_for)
         name = answer.name.removesuffix(WHOLE)
         return f"{name}: {text}{again}; {_noise(answer, self.in_doubt)}"
+
+    @property
+    def best_arrangement(self) -> str:
+        """How the function fared with what is faster alone, as a clause; empty where that is not
+        known."""
+        timed = [trial for trial in self.answer.evidence.tried[1:] if trial.speedup is not None]
+        if not timed:
+            return ""
+        best = max(timed, key=lambda trial: trial.speedup or 0.0)
+        speed = f"it runs at {best.speedup:.2f} times its speed"
+        return f": with {_arrangement(best.how)} replaced {speed}"
 
     def __repr__(self) -> str:
         """A line, as of what was found for a program."""
@@ -154,7 +166,12 @@ class Report(Struct, frozen=True):
     whole: WholeFunctionResult | str = ""
     """The race of a function of several pieces as a whole, or why it could not be timed and is left
     as it is; empty where it was not needed."""
+    parts: tuple[FunctionPart, ...] = ()
+    """Where each program stands in the user's code, and what is outside of all; empty where that is
+    not known."""
 
+    history: tuple[tuple[float, float], ...] = ()
+    """The seconds after which something better was there, and how many times as fast it is."""
     unfinished: bool = False
     """Whether it was stopped before all that its effort allows was done; the next call goes on."""
 
@@ -181,6 +198,51 @@ class Report(Struct, frozen=True):
             )
         return outcome.answer.faster and not self.whole
 
+    def found_for(self, part: FunctionPart) -> Found | None:
+        """What was found for a part of the function; `None` for one that was not searched."""
+        return next((found for found in self.found if found.answer.name == part.name), None)
+
+    @property
+    def is_timed_whole(self) -> bool:
+        """Whether the time of the function is known: shares are of its programs' otherwise."""
+        return isinstance(self.whole, WholeFunctionResult) or len(self.parts) == 1
+
+    def share(self, part: FunctionPart) -> PartTimes:
+        """How much of the function's time a part took as written, and takes now."""
+        seconds = [self._seconds(each) for each in self.parts]
+        totals = [sum(column) for column in zip(*seconds, strict=True)] or [0.0, 0.0]
+        if isinstance(self.whole, WholeFunctionResult):
+            timings = self.whole.answer.timings
+            all_parts, totals = totals, [timings.original, timings.answer]
+        elif part.name == OUTSIDE:
+            return PartTimes(None, None)
+        else:
+            all_parts = totals
+        if not all(totals):
+            return PartTimes(None, None)
+        if part.name == OUTSIDE:  # the rest, where parts alone leave one
+            rest = [
+                max(1 - alone / all_, 0.0) for alone, all_ in zip(all_parts, totals, strict=True)
+            ]
+            return PartTimes(*rest)
+        alone = self._seconds(part)
+        return PartTimes(alone[0] / totals[0], alone[1] / totals[1])
+
+    def _seconds(self, part: FunctionPart) -> tuple[float, float]:
+        """What a part takes alone, as often as it occurs, as written and now."""
+        outcome = self.found_for(part)
+        if outcome is None:
+            return 0.0, 0.0
+        timings = outcome.answer.timings
+        now = timings.answer if self.used(outcome) else timings.original
+        return part.occurrences * timings.original, part.occurrences * now
+
+    def table(self, width: int = 80, colour: bool = False) -> str:
+        """What is found, as the console script prints it: parts, candidates and their reasons."""
+        from .report_table import report_table
+
+        return report_table(self, width=width, colour=colour)
+
     def told(self, outcome: Found) -> str:
         """What is said of one program: as of the function, or as of a part of it."""
         return outcome.as_part(self.used(outcome)) if self.whole else str(outcome)
@@ -205,6 +267,12 @@ class Report(Struct, frozen=True):
             first = self.found[0].verified()
         suffix = f", and {len(further)} more line{'s' * (len(further) != 1)}" if further else ""
         return f"<report: {first}{suffix}>"
+
+
+def _arrangement(name: str) -> str:
+    """The parts that an arrangement of a race replaces: `only f_2, 0` is f_2 alone."""
+    only = name.removeprefix("only ").rpartition(", ")[0]
+    return f"{only} alone" if name.startswith("only ") else "the faster parts"
 
 
 def _again(remembered: bool, found_for: str) -> str:

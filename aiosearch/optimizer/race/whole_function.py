@@ -28,13 +28,13 @@ from ...measure import ArrayType, Candidate, Compiled, Executor, Failure, Race
 from ..effort import Rung
 from ..handback.exported import NAME, bits, bits_type, exported
 from ..outcomes.answer import Answer, Key, Timings
-from ..outcomes.evidence import Evidence
+from ..outcomes.evidence import Evidence, Tried
 from ..outcomes.report import CALLED, WHOLE, Tell, times_by_mode
 from ..trace.pieces import Subject
 from ..trace.splice import Packed, Replacement, Spliced
 from ..trace.traced import CutFunction, is_array
 from .as_called import AsCalledTimes
-from .selection import CONFIRMATION_SEED_OFFSET, decide_race, winners
+from .selection import CONFIRMATION_SEED_OFFSET, decide_race, times, winners
 
 MOST_TRIED_ALONE = 3
 """How many programs are also tried alone in their places: those that save most."""
@@ -183,10 +183,10 @@ class WholeRace:
             pair = [compiled[0], compiled[place]]
             again = await self._race(pair, self.seed + CONFIRMATION_SEED_OFFSET)
             if again.wins(1):
-                return self._answer(key, name, ids[place], again, 1)
+                return self._answer(key, name, ids[place], again, 1, _tried(race, compiled, place))
             in_doubt |= again.hides(1)
         self.in_doubt = in_doubt
-        return self._answer(key, name, (), race, 0)
+        return self._answer(key, name, (), race, 0, _tried(race, compiled, 0))
 
     async def _compiled(
         self, name: str, cut: CutFunction, replacements: Mapping[Subject, Replacement | Packed]
@@ -213,7 +213,15 @@ class WholeRace:
             seconds=self.rung.budget.race_seconds,
         )
 
-    def _answer(self, key: Key, name: str, ids: Sequence[str], race: Race, winner: int) -> Answer:
+    def _answer(
+        self,
+        key: Key,
+        name: str,
+        ids: Sequence[str],
+        race: Race,
+        winner: int,
+        tried: tuple[Tried, ...],
+    ) -> Answer:
         ratio = race.speedup(winner)
         assert ratio is not None
         original, fast = (race.laps[at].samples[race.deciding].median() for at in (0, winner))
@@ -227,9 +235,27 @@ class WholeRace:
             winner > 0,
             self.rung.name,
             evidence=Evidence(
-                speedup=ratio.median, kept=tuple(ids), ways=times_by_mode(race, winner)
+                speedup=ratio.median,
+                kept=tuple(ids),
+                ways=times_by_mode(race, winner),
+                tried=tried,
             ),
         )
+
+
+def _tried(race: Race, compiled: Sequence[Compiled], winner: int) -> tuple[Tried, ...]:
+    """How each arrangement fared in the race of all of them, the function as written first."""
+    trials = []
+    for place, arrangement in enumerate(compiled):
+        speedup = race.speedup(place)
+        name = arrangement.candidate.name
+        if speedup is None:
+            trials.append(Tried(name, None, None, str(race.laps[place].failure or "")))
+            continue
+        low, seconds, high = times(race, place)
+        won = place == winner
+        trials.append(Tried(name, seconds, speedup.median, low=low, high=high, won=won))
+    return tuple(trials)
 
 
 def _arrangements(

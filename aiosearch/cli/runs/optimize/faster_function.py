@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +14,9 @@ import msgspec
 
 from ....capture.names import shown
 from ....capture.running import precision
+from ....display.tables import shows_colour
 from ....documents import Document
-from ....optimizer import Found, Report, WholeFunctionResult, ceilings_of, plot, roofline_fraction
+from ....optimizer import Found, Report, WholeFunctionResult, plot, roofline_fraction
 from ...inputs.functions import FunctionTarget, source_files, target
 from ...output.files import require_other, require_place, write
 from ...output.logs import logs_to_stderr
@@ -21,8 +24,11 @@ from ...output.streams import Exit, UsageError, give, give_json, reserved_stdout
 from ...output.units import duration
 from ..results import facts, require_store
 from ..search import fastest_loop
-from .closing_table import closing_table
 from .progress import Made, OptimizeCommand
+
+_WIDTH, _MOST_COLUMNS = 80, 120
+"""Columns of a table where nothing says how many there are, and at most: wider ones are hard to
+read."""
 
 if TYPE_CHECKING:
     from ...commands.optimize import OptimizeArguments
@@ -89,13 +95,9 @@ def _has_nothing_yet(optimized: Made) -> bool:
 
 
 def _report_text(report: Report) -> str:
-    parts = [str(report.whole)] if report.whole else []
-    parts += [closing_table(outcome, report) for outcome in report.found]
-    parts += [f"left alone: {why}" for why in report.left_alone]
-    if all(ceilings_of(outcome.answer) is None for outcome in report.found):
-        parts.append("the device's ceilings are not measured: aiosearch doctor --measure")
-    parts.append(report.going_on if report.unfinished else f"in {duration(report.seconds)}")
-    return "\n\n".join(parts)
+    columns = shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH
+    table = report.table(min(columns, _MOST_COLUMNS), shows_colour(sys.stdout))
+    return table if report.unfinished else f"{table}\n\nin {duration(report.seconds)}"
 
 
 def _facts(arguments: OptimizeArguments, report: Report) -> Document:

@@ -1,0 +1,1 @@
+"""What people look at: text tables, HTML pages, and the report of a search."""
