@@ -91,7 +91,11 @@ def contest(group: str, subject: Subject, setting: Setting, limits: Limits) -> O
         if isinstance(told, str):
             failed = Told(limits.search, error=told)
             return Outcome(subject.name, subject.origin, failed, cpu, None, told)
-        # What was in doubt is searched again by the process that measures.
+        if told.in_doubt and not told.faster:
+            # Nothing is remembered, so that a fresh process would search anew to hand the original
+            # back.
+            return Outcome(subject.name, subject.origin, told, cpu, None, "in doubt: the original")
+        # What is in doubt is searched again by the process that measures.
         seconds = limits.measurement + (limits.search if told.in_doubt else 0.0)
         measured = child("measure", common, seconds, out, Measured)
         if isinstance(measured, str):

@@ -27,7 +27,7 @@ from msgspec.json import decode, encode
 
 from aiosearch.errors import AiosearchError
 from aiosearch.optimizer.optimization import optimize_sync
-from aiosearch.optimizer.outcomes.report import Found, Report
+from aiosearch.optimizer.outcomes.report import Found, Report, WholeFunctionResult
 from aiosearch.optimizer.outcomes.results import Results
 
 SEEDS = (0, 1, 2)
@@ -124,8 +124,16 @@ def summary(report: Report, seconds: float) -> Told:
         left_alone=report.left_alone,
         unjudged=unjudged,
         rejected=tuple(dict.fromkeys(why for each in report.found for why in lost(each))),
-        in_doubt=any(each.in_doubt for each in report.found),
+        in_doubt=in_doubt(report),
         lines=tuple(str(report).splitlines()),
+    )
+
+
+def in_doubt(report: Report) -> bool:
+    """Whether the machine was too noisy to tell of a part, or of the function as a whole."""
+    whole = report.whole
+    return any(each.in_doubt for each in report.found) or (
+        isinstance(whole, WholeFunctionResult) and whole.in_doubt
     )
 
 
