@@ -32,9 +32,15 @@ from ..tensor.files import from_json, to_json
 from ..tensor.text import write
 from .array_types import array_types
 from .candidates.generation import CandidateQuestion, CandidateSet, CandidateSource
-from .candidates.generation_process import GenerationProcess, generation_process
+from .candidates.generation_process import (
+    GenerationProcess,
+    NeighboursReply,
+    SourceReply,
+    generation_process,
+)
 from .candidates.gpu_kernels import describe_missing_kernels
 from .candidates.jax_source import merged
+from .candidates.schedule_point import SchedulePoint
 from .device_kind import described_gpu, device_kind, has_mosaic, undescribed_reason
 from .effort import UNFINISHED, Budget, Rung, rung_named
 from .handback.loadable import refusal
@@ -44,7 +50,10 @@ from .outcomes.answer import Answer, Key, Packing, Timings, canonical_digest
 from .outcomes.report import WHOLE, Found, Tell, WholeFunctionResult, times_by_mode
 from .outcomes.results import Results
 from .outcomes.roofline import work
+from .outcomes.unfinished_work import WorkKind, WorkRecord, WorkStore
+from .progress import ProgressReporter
 from .race.as_called import LONGEST, AsCalledRace, AsCalledTimes
+from .race.recorded_executor import RecordedExecutor
 from .race.selection import RACE_RERUNS, Selection
 from .race.selector import Selector
 from .race.whole_function import (
@@ -79,12 +88,15 @@ class AnswerFinder:
     tell: Tell
     settings: JaxSettings
     """The settings of jax under which the answers will run."""
+    reporter: ProgressReporter = field(default_factory=ProgressReporter)
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     _generation: GenerationProcess | None = None
-    _leaders: dict[Subject, CandidateSource] = field(default_factory=dict)
-    """The winner of the last rung for each program, which runs again on the next."""
+    _work: WorkStore = field(init=False)
+    """What was done for answers that are not there yet, so that it need not be done again."""
 
     async def __aenter__(self) -> AnswerFinder:
+        self._work = WorkStore(self.store.path)
+        self._stack.callback(self._work.close)
         return self
 
     async def __aexit__(
@@ -110,25 +122,33 @@ class AnswerFinder:
         await self._named(earlier, program.name)
         return Found.before(earlier, program.name)
 
-    async def answer(self, subject: Subject, rung: Rung, best: Found | None) -> Found:
-        """The answer for a program by a search of its own; `best` is the best so far. Raises
-        `OptimizeError` where the program itself does not run."""
+    async def answer(
+        self, subject: Subject, rung: Rung, best: Found | None, *, last: bool
+    ) -> Found:
+        """The answer for a program by a search of its own; `best` is the best so far, and `last`
+        says whether this is the last rung. Raises `OptimizeError` where the program itself does not
+        run."""
         key, program = await to_thread.run_sync(self._key, subject), subject.program
         question = await to_thread.run_sync(self._question, subject, rung.budget)
-        self.tell(f"{program.name}: rewriting")
-        executor, process, tried = await self._begun(question)
-        contenders = self._with_leader(subject, tried.contenders)
+        record = WorkRecord(self._work, key.digest)
+        generator = _RecordedGenerator(record, program.name, self.tell, self.reporter)
+        real_executor, tried = await self._begun(generator, question)
+        executor = RecordedExecutor(real_executor, record, self.reporter)
+        contenders = await _with_leader(record, tried.contenders)
         count = len(contenders)
         self.tell(f"{program.name}: {count} way{'s' * (count != 1)} to write it")
         selector = Selector(
             executor, program, rung.budget, self.seed, self.strict, self.tell, self.settings,
-            process,
+            generator, record,
         )  # fmt: skip
         selection = await selector.select(contenders)
+        if last and selection.in_doubt:
+            # The next call times again, on a machine that should be quieter.
+            await record.forget(WorkKind.RACE)
         # Noise hides what is faster, and does not speak against what was verified before.
         if selection.in_doubt and best is not None and best.answer.faster:
             return best
-        self._leaders[subject] = selection.winner
+        await record.keep(WorkKind.CANDIDATES, _LEADER, selection.winner)
         answer = await to_thread.run_sync(self._answered, key, program.name, selection, rung.name)
         # An answer with more effort takes the place of the earlier one, and keeps the names that it
         # went by.
@@ -137,21 +157,9 @@ class AnswerFinder:
         # next time.
         if not selection.in_doubt and (answer.faster or rung.name != UNFINISHED):
             await to_thread.run_sync(self.store.keep, answer)
+            if last:
+                await record.forget()
         return Found(answer, False, selection.tried, selection.in_doubt)
-
-    def _with_leader(
-        self, subject: Subject, contenders: Sequence[CandidateSource]
-    ) -> Sequence[CandidateSource]:
-        """The contenders, and the winner of the rung before where it is not among them.
-
-        A kernel stays out: its `SchedulePoint` is one of the generator of that rung.
-        """
-        leader = self._leaders.get(subject)
-        if leader is None or leader.kernels:
-            return contenders
-        if any(contender.source == leader.source for contender in contenders):
-            return contenders
-        return [*contenders, leader]
 
     async def whole(
         self,
@@ -170,13 +178,15 @@ class AnswerFinder:
             await self._named(earlier, f"{name}{WHOLE}")
             return WholeFunctionResult.before(earlier, name)
         self.tell(f"{name}: racing the function as a whole")
-        executor = await self._ready()
+        record = WorkRecord(self._work, key.digest)
+        executor = RecordedExecutor(await self._ready(), record, self.reporter)
         race = WholeRace(executor, rung, self.seed, examples, self.tell)
         answer = await race.answer(key, cut, faster, loaded)
         if isinstance(answer, Failure):
             return f"{name} is left as it is, as it could not be timed as a whole: {answer}"
         if not race.in_doubt:
             await to_thread.run_sync(self.store.keep, answer)
+        await record.forget(WorkKind.RACE if race.in_doubt else None)
         return WholeFunctionResult(answer, remembered=False, in_doubt=race.in_doubt)
 
     async def lost_as_called(
@@ -204,6 +214,7 @@ class AnswerFinder:
             if not (short and real):
                 return ""
             self.tell(f"{title(cut.function, None)}: calling it here")
+            self.reporter.doing("calling it here")
             called = await self._called(call, optimized)
             earlier = called_answer(key, cut, called, rung.name)
             if not called.in_doubt:
@@ -228,18 +239,18 @@ class AnswerFinder:
             await to_thread.run_sync(self.store.name, answer.key, name)
 
     async def _begun(
-        self, question: CandidateQuestion
-    ) -> tuple[Executor, GenerationProcess, CandidateSet]:
+        self, generator: _RecordedGenerator, question: CandidateQuestion
+    ) -> tuple[Executor, CandidateSet]:
         """Starts the executor while the program is rewritten in another process."""
         try:
             async with asyncio.TaskGroup() as group:
                 executor = group.create_task(self._ready())
-                process = await self._generating()
-                tried = group.create_task(process.contest(question))
+                generator.process = await self._generating()
+                tried = group.create_task(generator.contest(question))
         except BaseExceptionGroup as errors:
             # A caller asked for one thing, and expects its error rather than a group.
             raise errors.exceptions[0] from None
-        return executor.result(), process, tried.result()
+        return executor.result(), tried.result()
 
     async def _generating(self) -> GenerationProcess:
         if self._generation is None:
@@ -319,6 +330,69 @@ class AnswerFinder:
             ),
             packing=packing,
         )
+
+
+@dataclass
+class _RecordedGenerator:
+    """Candidates and kernels of one program, from the record or else from a process; it is the
+    `KernelMaker` of a `Selector`."""
+
+    record: WorkRecord
+    name: str
+    tell: Tell
+    reporter: ProgressReporter
+    process: GenerationProcess = field(init=False)
+    question: CandidateQuestion = field(init=False)
+    """The last that was asked; a `SchedulePoint` is one of its answer."""
+
+    async def contest(self, question: CandidateQuestion) -> CandidateSet:
+        """All that is to be tried at first."""
+        self.question = question
+        self.process.remember(question)
+
+        async def work() -> CandidateSet:
+            self.tell(f"{self.name}: rewriting")
+            return await self.process.contest(question)
+
+        self.reporter.doing("rewriting")
+        return await self.record.once(WorkKind.CANDIDATES, (question,), CandidateSet, work)
+
+    async def neighbours(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
+        """The schedules that differ in one choice from `place`."""
+
+        async def work() -> NeighboursReply:
+            return NeighboursReply(await self.process.neighbours(place))
+
+        parts = "near", self.question, place
+        return (await self.record.once(WorkKind.KERNELS, parts, NeighboursReply, work)).places
+
+    async def contender(self, place: SchedulePoint) -> CandidateSource:
+        """A source with these kernels."""
+
+        async def work() -> SourceReply:
+            return SourceReply(await self.process.contender(place))
+
+        parts = "source", self.question, place
+        return (await self.record.once(WorkKind.KERNELS, parts, SourceReply, work)).contender
+
+
+_LEADER = ("leader",)
+"""Names the winner of the last rung in a record."""
+
+
+async def _with_leader(
+    record: WorkRecord, contenders: Sequence[CandidateSource]
+) -> Sequence[CandidateSource]:
+    """The contenders, and the winner of the rung before where it is not among them.
+
+    A kernel stays out: its `SchedulePoint` is one of the generator of that rung.
+    """
+    leader = await record.recall(WorkKind.CANDIDATES, _LEADER, CandidateSource)
+    if leader is None or leader.kernels:
+        return contenders
+    if any(contender.source == leader.source for contender in contenders):
+        return contenders
+    return [*contenders, leader]
 
 
 def _packing(winner: CandidateSource) -> Packing | None:

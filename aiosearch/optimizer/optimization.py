@@ -204,7 +204,7 @@ class Optimization(Generic[P, R]):
                     told_progress(self._reporter, options.progress),
                     AnswerFinder(
                         platform_name, options.seed, options.strict, options.kernels, store,
-                        options.executor, options.tell, traced.settings,
+                        options.executor, options.tell, traced.settings, self._reporter,
                     ) as finder,
                 ):  # fmt: skip
                     call = AsCalledRace(self._function, self._args, self._keywords, traced.examples)
@@ -317,7 +317,7 @@ class _Stages:
             best = self.outcomes.get(subject)
             self.reporter.begins()
             try:
-                outcome = await self.finder.answer(subject, rung, best)
+                outcome = await self.finder.answer(subject, rung, best, last=not later)
             except OptimizeError as error:
                 self.not_running.add(subject)
                 self._leave_alone(subject, str(error))

@@ -84,6 +84,8 @@ class GenerationProcess:
     def __init__(self, process: WorkerProcess, tell: Tell) -> None:
         self._process, self._tell = process, tell
         self._contest: GenerateRequest | None = None
+        self._knows = False
+        """Whether the process has answered `_contest` itself."""
         self._succeeded = False
 
     async def contest(self, question: CandidateQuestion) -> CandidateSet:
@@ -92,8 +94,14 @@ class GenerationProcess:
         self._succeeded = False  # a death counts against the question that was asked then
         reply = await self._asked(contest)
         assert isinstance(reply, CandidateSet)
-        self._contest = contest
+        self._contest, self._knows = contest, True
         return reply
+
+    def remember(self, question: CandidateQuestion) -> None:
+        """Takes a question for the last that was asked, the answer to which is known: the process
+        answers it in silence when it is asked about its kernels."""
+        self._contest, self._knows = GenerateRequest(question), False
+        self._succeeded = False
 
     async def neighbours(self, place: SchedulePoint) -> tuple[SchedulePoint, ...]:
         """The points that differ in one choice from `place`."""
@@ -110,6 +118,9 @@ class GenerationProcess:
     async def _asked(self, request: Request) -> Message:
         """The reply to a request; once, of a successor where the process has died."""
         try:
+            if not (self._knows or self._contest is None or isinstance(request, GenerateRequest)):
+                await self._said(self._contest, lambda text: None)
+                self._knows = True
             return await self._said(request, self._tell)
         except WorkerGone:
             if self._succeeded:

@@ -37,6 +37,7 @@ from ...database import (
 from ...folders import NOWHERE, cache_folder
 from ...processes import fault_points
 from .answer import Answer, Key
+from .unfinished_work import WorkStore
 
 ROWS = 20_000
 """How many answers a file keeps: the newest."""
@@ -232,11 +233,18 @@ class Results:
         return export(self.all(), folder)
 
     def forget(self, keys: Iterable[Key] | None = None) -> int:
-        """Removes the answers to these questions, or all of them; gives how many there were."""
+        """Removes the answers to these questions, or all of them, and the work that was done for
+        others; gives how many answers there were."""
+        work = WorkStore(self.path)
         if keys is None:
             self._late.clear()
+            work.forget()
+            work.close()
             return self._attempt(AnswerFile.clear, 0)
         digests = [key.digest for key in keys]
+        for digest in digests:
+            work.forget(digest)
+        work.close()
         for digest in digests:
             self._late.pop(digest, None)
         return self._attempt(lambda file: file.remove(digests), 0)

@@ -12,10 +12,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import jax
 from anyio import to_thread
 
+from ... import __version__
 from ...capture.jax_types import Leaf
 from ...equivalence.floats import FloatEvidence
 from ...equivalence.tensorfloat import product_unit
@@ -28,7 +30,9 @@ from ..candidates.nan_guard import guard_candidate
 from ..errors import OptimizeError
 from ..jax_settings import JaxSettings, current_settings
 from ..outcomes.report import Tell
+from ..outcomes.unfinished_work import WorkKind, WorkRecord
 from .benchmark_inputs import BenchmarkInputs, find_benchmark_inputs
+from .recorded_executor import run_candidate
 from .referee_process import JudgeRequest, judge_outputs
 from .selection import RaceResult, describe_objection
 
@@ -82,6 +86,8 @@ class Entrants:
     tell: Tell
     settings: JaxSettings = field(default_factory=current_settings)
     """The settings of jax under which the winner will run."""
+    record: WorkRecord = field(default_factory=WorkRecord.nowhere)
+    """What was checked before."""
     compiled: dict[CandidateSource, Compiled] = field(default_factory=dict)
     """The contenders that are in, compiled, in the order in which they came."""
     notes: dict[CandidateSource, str] = field(default_factory=dict)
@@ -246,6 +252,17 @@ class Entrants:
         return f"the original does not run: {self.notes[self.original]}"
 
     async def _checked(self, contender: CandidateSource) -> FloatEvidence | Failure:
+        """What the check gives, or gave before an optimization was ended."""
+        sides = [run_candidate(self.compiled[side]) for side in (self.original, contender)]
+        packed = contender.beforehand and (contender.beforehand.function, contender.source)
+        return await self.record.once(
+            WorkKind.CHECK,
+            (*sides, packed, self.seed, self.strict, __version__),
+            FloatEvidence,
+            partial(self._check, contender),
+        )
+
+    async def _check(self, contender: CandidateSource) -> FloatEvidence | Failure:
         before = await packer(self.executor, self.program, contender, self.settings)
         if isinstance(before, Failure):
             return before

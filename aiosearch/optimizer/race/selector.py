@@ -25,6 +25,7 @@ from ..effort import Budget
 from ..jax_settings import JaxSettings, current_settings
 from ..outcomes.evidence import Tried
 from ..outcomes.report import Tell
+from ..outcomes.unfinished_work import WorkRecord
 from .entrants import Entrants
 from .kernel_tuning import KernelMaker, tune_kernels
 from .selection import (
@@ -55,6 +56,8 @@ class Selector:
     """The settings of jax under which the winner will run."""
     maker: KernelMaker | None = None
     """Writes further kernels, in addition to those among the contenders."""
+    record: WorkRecord = field(default_factory=WorkRecord.nowhere)
+    """What was checked before."""
     _finals: dict[CandidateSource, RaceResult] = field(default_factory=dict)
     _sure: dict[CandidateSource, FloatEvidence] = field(default_factory=dict)
     """What has won once more, and the evidence for it; it need not do so again."""
@@ -68,7 +71,13 @@ class Selector:
 
     def __post_init__(self) -> None:
         self._entrants = Entrants(
-            self.executor, self.program, self.seed, self.strict, self.tell, self.settings
+            self.executor,
+            self.program,
+            self.seed,
+            self.strict,
+            self.tell,
+            self.settings,
+            self.record,
         )
 
     async def select(self, contenders: Sequence[CandidateSource]) -> Selection:
