@@ -227,7 +227,9 @@ class Optimization(Generic[P, R]):
         """One rung after the other; where it is stopped, what is best then."""
         steps = rungs(self._spends)
         await stages.look_up(steps[-1])
-        if self._options.seconds is not None and not stages.covers(steps[-1]):
+        if stages.covers(steps[-1]):
+            steps = steps[-1:]
+        elif self._options.seconds is not None:
             left = stages.started + self._options.seconds - time.monotonic()
             self._scope.deadline = anyio.current_time() + max(left, 0.0)
         with self._scope:

@@ -131,7 +131,6 @@ async def test_what_a_loop_runs_is_searched_and_put_into_it(store: Results) -> N
 
     forms = {
         **acts(1e-4),
-        "as written": Act(seconds=1e-3),
         "all that are faster": Act(seconds=1e-4),
     }
     options: Any = {"effort": "quick", "target": "cpu", "kernels": False}

@@ -111,7 +111,7 @@ async def test_what_noise_hides_when_it_is_called_is_called_again_and_not_rememb
     async with Here() as executor:
         first = await found(store, executor, A, B)
     again = await found(store, None, A, B)
-    assert len(calls) == 2 * (1 + RACE_RERUNS)
+    assert len(calls) == 3 * (1 + RACE_RERUNS), "after the brief look, after all, and once more"
     for made in (first, again):
         assert not made.report.faster
         assert "was 0.90 to 1.30 times as fast, as the machine is too noisy" in str(made.report)
