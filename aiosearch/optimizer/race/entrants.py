@@ -13,11 +13,11 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.metadata import version
 
 import jax
 from anyio import to_thread
 
-from ... import __version__
 from ...capture.jax_types import Leaf
 from ...equivalence.floats import FloatEvidence
 from ...equivalence.tensorfloat import product_unit
@@ -257,7 +257,7 @@ class Entrants:
         packed = contender.beforehand and (contender.beforehand.function, contender.source)
         return await self.record.once(
             WorkKind.CHECK,
-            (*sides, packed, self.seed, self.strict, __version__),
+            (*sides, packed, self.seed, self.strict, version("aiosearch")),
             FloatEvidence,
             partial(self._check, contender),
         )

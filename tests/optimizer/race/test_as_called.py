@@ -78,8 +78,9 @@ async def test_what_is_slower_when_it_is_called_is_taken_out_and_that_is_remembe
     calls = lost(monkeypatch, 0.8)
     async with Here() as executor:
         made = await found(store, executor, A, B)
+    count = len(calls)
     again = await found(store, Here(), A, B)
-    assert len(calls) == 1
+    assert 1 <= count == len(calls)
     for one in (made, again):
         assert one.spliced.replacements == {}
         assert not one.report.faster
@@ -96,8 +97,9 @@ async def test_what_is_slower_where_nobody_waits_is_taken_out(
     calls = lost(monkeypatch, 1.5, queued=0.9)
     async with Here() as executor:
         made = await found(store, executor, A, B)
+    count = len(calls)
     again = await found(store, Here(), A, B)
-    assert len(calls) == 1
+    assert 1 <= count == len(calls)
     for one in (made, again):
         assert not one.report.faster
         assert "slower where no result is waited for, 0.90 times as fast" in str(one.report)
@@ -123,8 +125,9 @@ async def test_what_is_faster_when_it_is_called_stays(
     calls = lost(monkeypatch, 1.5)
     async with Here() as executor:
         made = await found(store, executor, A, B)
+    count = len(calls)
     again = await found(store, Here(), A, B)
-    assert len(calls) == 1
+    assert 1 <= count == len(calls)
     assert made.report.faster
     assert again.report.faster
 
