@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from aiosearch.equivalence import Rule
-from aiosearch.equivalence.distributions import DISTRIBUTIONS, SPECIAL
+from aiosearch.equivalence.distributions import SPECIAL
+from aiosearch.equivalence.program_inputs import FLOAT_DISTRIBUTIONS
 from aiosearch.tensor import ACCUMULATORS, OPERATORS, DType, Operator
 from aiosearch.tensor.abstract import Abstract, Abstracts, Shaped
 from aiosearch.tensor.mugraph import LOAD
@@ -147,7 +148,7 @@ def rules() -> str:
 
 
 def distributions() -> str:
-    named = ", ".join(f"`{name}`" for name in DISTRIBUTIONS)
+    named = ", ".join(f"`{name}`" for name in FLOAT_DISTRIBUTIONS)
     odd = ", ".join(f"`{name}`" for name in SPECIAL)
     return f"{named}; under `--strict` also {odd}, and each input with one such element alone."
 

@@ -91,9 +91,17 @@ def exactly(value: Array) -> NoisyArray:
 def stored(value: Array, dtype: DType) -> NoisyArray:
     """A value that is known as well as its element type can hold it."""
     exact = exactly(value)
-    if dtype not in UNIT or not np.isfinite(exact.value).all():
+    # A mask in floats is a truth value: no program gets another number than 0 or 1 for it.
+    if dtype not in UNIT or not np.isfinite(exact.value).all() or _are_truths(exact.value):
         return exact
     return NoisyArray(exact.value, None, UNIT[dtype])
+
+
+def _are_truths(value: Array) -> bool:
+    """Whether all values are 0 or 1."""
+    # The first value tells nearly all inputs apart, without a pass over all of them.
+    first = value.reshape(-1)[:1]
+    return bool(np.all((first == 0) | (first == 1)) and np.all((value == 0) | (value == 1)))
 
 
 def stored_inputs(program: Program, inputs: Sequence[Array]) -> list[NoisyArray]:
