@@ -15,11 +15,11 @@ from aiosearch.equivalence import Status, verify
 from aiosearch.equivalence.rounding.noise import Noise, NoisyArray, exactly
 from aiosearch.tensor import Program
 
-X, I = jax.ShapeDtypeStruct((6, 5), "float32"), jax.ShapeDtypeStruct((6,), "int32")
+X, PLACES = jax.ShapeDtypeStruct((6, 5), "float32"), jax.ShapeDtypeStruct((6,), "int32")
 
 
 def program(function: Callable[..., Any]) -> Program:
-    return capture(function, X, I).program
+    return capture(function, X, PLACES).program
 
 
 def chosen(x: Any, i: Any) -> Any:
