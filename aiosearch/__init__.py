@@ -9,6 +9,8 @@ from ._lazy import lazily
 if TYPE_CHECKING:
     from .checks.service import Verifier
     from .checks.verdict import Status, Verdict
+    from .display.search_report import SearchReport
+    from .display.status_line import ProgressLine
     from .equivalence.judging import verify
     from .errors import AiosearchError, JournalError, ProblemError, StrategyError, WorkerError
     from .limits import Limits
@@ -41,9 +43,11 @@ __all__ = [
     "Pool",
     "Problem",
     "ProblemError",
+    "ProgressLine",
     "RateLimit",
     "Result",
     "Search",
+    "SearchReport",
     "SearchStatus",
     "Statistics",
     "Status",
@@ -71,6 +75,8 @@ __getattr__ = lazily(
         "Status": ".checks.verdict",
         "Verdict": ".checks.verdict",
         "verify": ".equivalence.judging",
+        "SearchReport": ".display.search_report",
+        "ProgressLine": ".display.status_line",
         "AiosearchError": ".errors",
         "JournalError": ".errors",
         "ProblemError": ".errors",

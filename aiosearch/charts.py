@@ -12,7 +12,7 @@ Every chart of the project is put together from these, so that all look alike: o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from xml.sax.saxutils import escape
 
 FONT = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
@@ -74,3 +74,67 @@ def ticks(most: float) -> list[float]:
     unit = 10.0 ** math.floor(math.log10(most))
     step = next(size for size in (0.1, 0.2, 0.5, 1.0, 2.0) if most / (unit * size) <= 8) * unit
     return [round(step * count, 6) for count in range(int(most / step) + 1)]
+
+
+def timeline(
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    unit: str = "",
+    *,
+    stepped: Collection[str] = (),
+    flat: Collection[str] = (),
+) -> str:
+    """Gives a whole document with values over seconds, a line for each of `series`, which begins
+    with a value at some second.
+
+    Those of `stepped` keep a value until the next one; those of `flat` are dashed, as limits are.
+    """
+    width, left, right, bottom, top = 900.0, 70.0, 120.0, 170.0, 14.0
+    points = [point for line_points in series.values() for point in line_points]
+    long = max(*(seconds for seconds, _ in points), 1e-3)
+    most = max(value for _, value in points) * 1.05 or 1.0
+
+    def place(seconds: float, value: float) -> tuple[float, float]:
+        up = max(value, 0.0) / most * (bottom - top)
+        return left + seconds / long * (width - left - right), bottom - up
+
+    parts: list[str] = []
+    used: list[float] = []
+    for tick in ticks(most):
+        _, y = place(0, tick)
+        parts.append(rule(left, y, width - right, y))
+        parts.append(text(left - 6, y + 4, f"{short_number(tick)}{unit}", FAINT, "end"))
+    for tick in ticks(long):
+        x, _ = place(tick, 0)
+        parts.append(text(x, bottom + 16, f"{tick:g} s", FAINT, "middle"))
+    for (name, values), colour in zip(series.items(), COLOURS * len(series), strict=False):
+        path = [place(*value) for value in (_steps(values) if name in stepped else values)]
+        parts.append(dashed(path) if name in flat else line(path, colour))
+        end = f"{name} {short_number(values[-1][1])}{unit}"
+        low = path[-1][1] + 4
+        # Names of lines that end in one place stand below each other.
+        while any(abs(low - other) < 13 for other in used):
+            low += 13
+        used.append(low)
+        parts.append(text(path[-1][0] + 6, low, end, FAINT if name in flat else colour))
+    return document(width, bottom + 26, parts)
+
+
+def _steps(values: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The corners of a line that keeps each value until the next one."""
+    corners = [values[0]]
+    for seconds, value in values[1:]:
+        corners += [(seconds, corners[-1][1]), (seconds, value)]
+    return corners
+
+
+def short_number(value: float) -> str:
+    """Writes 950, 1.2k, 98k or 1.23M.
+
+    >>> short_number(98_200), short_number(1.5)
+    ('98.2k', '1.5')
+    """
+    for unit in ("", "k", "M", "G"):
+        if abs(value) < 999.5:
+            return f"{value:.3g}{unit}"
+        value /= 1000
+    return f"{value:.3g}T"

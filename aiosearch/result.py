@@ -12,6 +12,10 @@ from .statistics import Statistics
 SolutionT = TypeVar("SolutionT")
 
 
+_LONGEST = 2000
+"""Characters of a solution that a notebook shows."""
+
+
 class SearchStatus(enum.StrEnum):
     """How a search stands."""
 
@@ -68,3 +72,28 @@ class Result(Generic[SolutionT]):
     statistics: Statistics
     error: Exception | None = None
     """What made the search fail; None otherwise."""
+
+    def __repr__(self) -> str:
+        """How it stands, in a line: a solution may be a page."""
+        parts = [f"{self.status}, {self.reason}" if self.reason else str(self.status)]
+        if self.best_cost is not None:
+            parts.append(f"best cost {self.best_cost:g}")
+        count = len(self.solutions)
+        parts.append(f"{count:,} solution{'s' * (count != 1)}")
+        parts.append(f"{self.statistics.nodes:,} nodes in {self.statistics.seconds:.3g} s")
+        return f"<result: {'; '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        """The same as figures, with the best solution, for a notebook."""
+        from .display import pages  # searches that nobody looks at need none
+
+        figures = [
+            ("nodes", f"{self.statistics.nodes:,}"),
+            ("seconds", f"{self.statistics.seconds:,.3g}"),
+            ("solutions", f"{len(self.solutions):,}"),
+        ]
+        if self.best_cost is not None:
+            figures.append(("best cost", f"{self.best_cost:g}"))
+        best = "" if self.best is None else pages.code(repr(self.best)[:_LONGEST])
+        head = pages.element("p", f"{self.status}: {self.reason}")
+        return pages.fragment(head, pages.facts(figures), best)

@@ -208,6 +208,13 @@ class Search(Generic[NodeT, SolutionT]):
         """What is found so far, and how the search stands, as a `Result`. Valid at any moment."""
         return self._run.result()
 
+    def __repr__(self) -> str:
+        """What is searched, and how far it is."""
+        return f"<search of {self._run.name}: {self.result!r}>"
+
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
+
     def statistics(self) -> Statistics:
         """The figures so far, as in `Result.statistics`."""
         return self._run.statistics()

@@ -58,8 +58,31 @@ class Statistics(Struct, frozen=True, kw_only=True):
     def nodes_per_second(self) -> float:
         return self.nodes / self.seconds if self.seconds > 0 else 0.0
 
+    def __repr__(self) -> str:
+        """How far it is, in a line; the fields have the rest."""
+        parts = [f"{self.nodes:,} nodes in {self.seconds:.3g} s", f"depth {self.depth}"]
+        parts.append(f"{self.open:,} open")
+        parts += [f"{self.worker_deaths:,} deaths"] if self.worker_deaths else []
+        return f"<statistics: {', '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        """A table of all figures, for a notebook."""
+        from .display import pages  # searches that nobody looks at need none
+
+        names = [name for name in self.__struct_fields__ if name not in ("workers", "checks")]
+        rows = [(name.replace("_", " "), _figure(getattr(self, name))) for name in names]
+        checks = self.checks
+        if checks is not None:
+            fields = checks.__struct_fields__
+            rows += [(f"checks: {name}", _figure(getattr(checks, name))) for name in fields]
+        return pages.fragment(pages.table(("figure", "value"), rows, {1}))
+
     @property
     def balance(self) -> float:
         """Mean over maximum of the workers' busy time: 1 where all did the same."""
         busy = [worker.busy for worker in self.workers]
         return sum(busy) / len(busy) / max(busy) if busy and max(busy) > 0 else 1.0
+
+
+def _figure(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.3g}"

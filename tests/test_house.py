@@ -27,7 +27,7 @@ ALLOWED = {
     "orders": {"errors", "problem"},
     "events": set(),
     "charts": set(),
-    "display": {"charts", "events", "plain"},
+    "display": {"charts", "errors", "events", "folders", "plain"},
     "strategies": {"errors", "_lazy"},
     "folders": set(),
     "documents": set(),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -26,6 +27,7 @@ h3 { font-size: 15px; margin: 18px 0 6px; }
 section { background: var(--paper); border: 1px solid var(--line); border-radius: 10px;
   padding: 18px 22px; margin: 18px 0; overflow-x: auto; }
 p { margin: 6px 0; }
+.small { color: var(--faint); font-size: 12px; font-weight: 400; }
 .faint { color: var(--faint); }
 .big { font-size: 34px; font-weight: 700; margin-right: 10px; }
 .win { color: var(--win); font-weight: 600; }
@@ -54,10 +56,18 @@ def escaped(text: object) -> str:
     return escape(str(text), quote=True)
 
 
+@dataclass(frozen=True)
+class HTML:
+    """A text that is HTML already, where others are escaped."""
+
+    text: str
+
+
 def element(name: str, text: object, classes: str = "") -> str:
-    """An element with a text in it, which is escaped."""
+    """An element with a text in it, which is escaped unless it is `HTML`."""
+    body = text.text if isinstance(text, HTML) else escaped(text)
     attribute = f' class="{escaped(classes)}"' if classes else ""
-    return f"<{name}{attribute}>{escaped(text)}</{name}>"
+    return f"<{name}{attribute}>{body}</{name}>"
 
 
 def table(
@@ -98,9 +108,9 @@ def code(text: str) -> str:
     return element("pre", text)
 
 
-def details(summary: str, body: str) -> str:
-    """What is shown when a reader asks for it; `body` is HTML."""
-    return f"<details>{element('summary', summary)}{body}</details>"
+def details(summary: str, body: str, is_open: bool = False) -> str:
+    """What is shown when a reader asks for it, or at once; `body` is HTML."""
+    return f"<details{' open' * is_open}>{element('summary', summary)}{body}</details>"
 
 
 def section(title: str, *bodies: str) -> str:

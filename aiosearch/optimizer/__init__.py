@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .outcomes.evidence import Evidence, Tried
     from .outcomes.plot import plot
     from .outcomes.report import CALLED, WHOLE, Found, Report, Tell, WholeFunctionResult
+    from .outcomes.report_page import report_page, running_page
     from .outcomes.results import FORMAT, AnswerFile, Results, default_results_path, export
     from .outcomes.roofline import ceilings_of, roofline_fraction
     from .progress import OptimizeProgress
@@ -59,7 +60,9 @@ __all__ = [
     "optimized",
     "platform",
     "plot",
+    "report_page",
     "roofline_fraction",
+    "running_page",
 ]
 
 __getattr__ = lazily(
@@ -91,6 +94,8 @@ __getattr__ = lazily(
         "Report": ".outcomes.report",
         "Tell": ".outcomes.report",
         "WholeFunctionResult": ".outcomes.report",
+        "report_page": ".outcomes.report_page",
+        "running_page": ".outcomes.report_page",
         "FORMAT": ".outcomes.results",
         "AnswerFile": ".outcomes.results",
         "Results": ".outcomes.results",

@@ -12,10 +12,11 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, TextIO, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
+from ..display.status_line import TerminalLine, usual_line
 from .effort import Budget, Rung
 
 TICK_SECONDS = 0.25
@@ -127,71 +128,13 @@ class ProgressReporter:
         return expected if until is None else min(until, expected)
 
 
-class ProgressDisplay(Protocol):
-    """Shows a line in the place of the one before."""
-
-    def show(self, text: str) -> None: ...
-
-    def close(self) -> None:
-        """Takes the line away."""
-        ...
-
-
-class TerminalLine:
-    """The last line of a terminal."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def show(self, text: str) -> None:
-        self._stream.write(f"\r\x1b[2K{text}")
-        self._stream.flush()
-
-    def close(self) -> None:
-        self.show("")
-
-
-class NotebookLine:
-    """An output of a notebook's cell that is written over."""
-
-    def __init__(self, display: Callable[..., NotebookHandle]) -> None:
-        self._display = display
-        self._handle: NotebookHandle | None = None
-
-    def show(self, text: str) -> None:
-        shown = {"text/plain": text}
-        if self._handle is None:
-            self._handle = self._display(shown, raw=True, display_id=True)
-        else:
-            self._handle.update(shown, raw=True)
-
-    def close(self) -> None:
-        if self._handle is not None:
-            self._handle.update({"text/plain": ""}, raw=True)
-
-
-class NotebookHandle(Protocol):
-    """What IPython gives for an output that may be updated."""
-
-    def update(self, shown: dict[str, str], *, raw: bool) -> None: ...
-
-
-def usual_display() -> ProgressDisplay | None:
-    """Where a person looks: a notebook or a terminal; `None` where nobody does."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    if shell is not None and type(shell).__name__ == "ZMQInteractiveShell":
-        return NotebookLine(ipython.display.display)  # type: ignore[union-attr]  # it has a shell
-    return TerminalLine(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
-
-
 def progress_listener(
     progress: bool | HearProgress | None,
 ) -> tuple[HearProgress | None, Callable[[], None]]:
     """Who hears it, and what is called at the end, by what `optimize` was asked for."""
     if callable(progress):
         return progress, lambda: None
-    display = None if progress is False else usual_display()
+    display = None if progress is False else usual_line()
     if display is None and progress is True:
         display = TerminalLine(sys.stderr)
     if display is None:

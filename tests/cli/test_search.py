@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -310,6 +311,30 @@ def test_trace(cli: Cli) -> None:
     """--trace writes a file for Perfetto."""
     assert cli("search", QUEENS, *HERE, "--trace", "t.json").code == 0
     assert json.loads(Path("t.json").read_text())["traceEvents"]
+
+
+def test_report(cli: Cli) -> None:
+    """--report writes a page, and a place where none can be is told before the search."""
+    assert cli("search", QUEENS, *HERE, "--report", "search.html").code == 0
+    assert "everything is explored" in Path("search.html").read_text()
+    outcome = cli("search", QUEENS, *HERE, "--report", "nowhere/search.html")
+    assert (outcome.code, outcome.err) == (
+        2,
+        "aiosearch: cannot write nowhere/search.html: there is no folder nowhere\n",
+    )
+
+
+def test_a_page_is_served_while_it_runs(start: Start) -> None:
+    """On the port that it names, until the search ends."""
+    process = start("search", QUEENS, *HERE, "--set", "n=18", "--watch=0")
+    assert process.stderr is not None
+    said = iter(process.stderr.readline, "")
+    address = next(line for line in said if "watch it at" in line).split()[-1]
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with direct.open(address, timeout=20) as answer:
+        assert b"running" in answer.read()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
 
 
 def test_no_signal_handlers_remain(cli: Cli) -> None:

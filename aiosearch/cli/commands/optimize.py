@@ -7,7 +7,16 @@ from pathlib import Path
 
 from ...documents import Document
 from ...superoptimizer import RANGES
-from ..inputs.flags import Flags, add_arg, add_dtype, add_json, add_shape, seed, user_path
+from ..inputs.flags import (
+    Flags,
+    add_arg,
+    add_dtype,
+    add_json,
+    add_shape,
+    add_watch,
+    seed,
+    user_path,
+)
 from ..output.streams import UsageError
 from ..parser import Parser
 
@@ -37,6 +46,8 @@ _TIMED: Document = {
     "no_kernels": False,
     "emit": None,
     "plot": None,
+    "report": None,
+    "watch": None,
     "file": None,
     "seed": 0,
 }
@@ -96,6 +107,8 @@ class OptimizeArguments(argparse.Namespace):
     resume: bool
     emit: str | None
     plot: str | None
+    report: str | None
+    watch: int | None
     file: Path | None
     quiet: bool
     json: bool
@@ -153,6 +166,10 @@ def add_arguments(parser: Parser) -> None:
     giving.add_argument(
         "--plot", metavar="FILE.svg", help="draw the times and their noise, and the roofline"
     )
+    giving.add_argument(
+        "--report", metavar="FILE.html", help="write all that was found as a page for a browser"
+    )
+    add_watch(giving)
     giving.add_argument("--file", type=user_path, metavar="PATH", help="where answers are kept")
     giving.add_argument("--quiet", "-q", action="store_true", help="show the result only")
     add_json(giving)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..inputs.flags import add_patience, add_token
+from ..inputs.flags import add_patience, add_token, add_watch
 from ..inputs.settings import SETTINGS
 from ..parser import Parser
 
@@ -38,6 +38,8 @@ class SearchArguments(argparse.Namespace):
     patience: float
     journal: str | None
     resume: bool
+    report: str | None
+    watch: int | None
     trace: str | None
     record_tree: str | None
     json: bool
@@ -66,6 +68,10 @@ def add_arguments(parser: Parser) -> None:
     keeping = parser.add_argument_group("keeping")
     keeping.add_argument("--journal", metavar="FILE", help="write a journal, to be resumed from")
     keeping.add_argument("--resume", action="store_true", help="go on where the journal stops")
+    keeping.add_argument(
+        "--report", metavar="FILE.html", help="write how it went as a page for a browser"
+    )
+    add_watch(keeping)
     keeping.add_argument("--trace", metavar="FILE", help="write a Chrome trace, for Perfetto")
     keeping.add_argument(
         "--record-tree",

@@ -35,8 +35,7 @@ def add_arg(parser: Flags, note: str = "") -> None:
         action="append",
         default=[],
         metavar="TYPE",
-        help="the type of a function's next argument, as f32[16,4096], or NAME=VALUE of one that is"
-        " no array: n=3, exact=true, key=key(0); may be repeated" + note,
+        help="the type of a function's next argument, as f32[16,4096]; may be repeated" + note,
     )
 
 
@@ -79,6 +78,23 @@ def add_patience(parser: Flags) -> None:
         metavar="S",
         help="give the other end up after so many seconds of silence; by default 5",
     )
+
+
+def add_watch(group: Flags) -> None:
+    """Adds --watch to a command that runs for long."""
+    group.add_argument(
+        "--watch",
+        type=port,
+        metavar="PORT",
+        help="serve that page on this machine while it runs; 0 takes a free port",
+    )
+
+
+def port(text: str) -> int:
+    """A TCP port; 0 stands for any that is free."""
+    if not text.isdecimal() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535")
+    return int(text)
 
 
 def add_json(parser: Flags) -> None:

@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 
 from ...checks import VerifierStatistics
+from ...display.live_page import REFRESH_SECONDS, LivePage
+from ...display.search_report import SearchReport
 from ...events import Hook
+from ...problem import AnyProblem
 from ...result import Result, SearchStatus
 from ...search import Search
 from ...statistics import Statistics, WorkerStatistics
@@ -27,6 +30,7 @@ from ...trace import ChromeTrace
 from ..inputs.problems import unshared
 from ..inputs.request import Request, chosen_settings, make_request
 from ..inputs.settings import show_settings
+from ..output.files import require_place
 from ..output.json_lines import JsonLines
 from ..output.logs import logs_to_stderr
 from ..output.screen import LiveScreen, NoScreen, PlainScreen, ProgressPrinter, Screen
@@ -120,6 +124,10 @@ class Manner:
     quiet: bool
     verbose: bool
     trace: Path | None
+    report: str | None = None
+    """Where a page of it is written."""
+    watch: int | None = None
+    """The port on which that page is served meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -166,9 +174,20 @@ class SearchCommand:
         if self._manner.json:
             self._lines = JsonLines(self._manner.stdout, self._nobody_reads)
             hooks.append(self._lines)
+        if self._manner.report is not None or self._manner.watch is not None:
+            hooks.append(self._reporting(stack))
         if self._manner.trace is not None:
             hooks.append(stack.enter_context(ChromeTrace(self._manner.trace)))
         return hooks
+
+    def _reporting(self, stack: ExitStack) -> Hook:
+        """Gathers a page, which is written at the end or served meanwhile."""
+        report = SearchReport(self._manner.report, bound=_root_bound(self._request.problem))
+        if self._manner.watch is not None:
+            live = LivePage(self._manner.watch, lambda: report.page(REFRESH_SECONDS))
+            stack.enter_context(live)
+            tell(f"watch it at {live.address}")
+        return report
 
     def _is_watched(self) -> bool:
         """Says whether a person is told; JSON lines and a live one do not share a terminal."""
@@ -269,6 +288,7 @@ def run(arguments: SearchArguments) -> int:
         from .record_tree import run as record_tree  # for recordings alone
 
         return record_tree(arguments.record_tree, arguments)
+    require_place(arguments.report)
     with reserved_stdout() as stdout, logs_to_stderr(arguments.verbose):
         request = make_request(arguments)
         if request.options["listener"] is not None and not arguments.quiet:
@@ -290,7 +310,21 @@ def _warn(request: Request) -> None:
 
 def _manner(arguments: SearchArguments, stdout: int) -> Manner:
     trace = Path(arguments.trace) if arguments.trace else None
-    return Manner(stdout, arguments.json, arguments.quiet, arguments.verbose, trace)
+    return Manner(
+        stdout, arguments.json, arguments.quiet, arguments.verbose, trace, arguments.report,
+        arguments.watch,
+    )  # fmt: skip
+
+
+def _root_bound(problem: AnyProblem) -> float | None:
+    """What no cost is below, by the problem's own bound; `None` where it has none."""
+    bound = getattr(problem, "bound", None)
+    if bound is None:
+        return None
+    try:
+        return float(bound(problem.root()))
+    except Exception:  # the search itself says what is wrong with it
+        return None
 
 
 def _search(request: Request, manner: Manner) -> SearchEnding:

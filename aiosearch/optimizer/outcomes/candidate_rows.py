@@ -24,6 +24,8 @@ class CandidateState(StrEnum):
     WINNER = "winner"
     ORIGINAL = "as written"
     SLOWER = "not the fastest"
+    EARLY = "out in the first race"
+    """Too slow for the last race, so that it has no time on the same clock."""
     NOT_TAKEN = "not taken"
     """It was faster than the original, or may be, and something spoke against it."""
     FAILED = "not timed"
@@ -88,7 +90,8 @@ def _row(outcome: Found, trial: Tried, is_original: bool) -> CandidateRow:
         state, speedup = CandidateState.WINNER, answer.speedup
         seconds = answer.timings.answer
     elif trial.seconds is None or not speedup:
-        state, seconds = CandidateState.FAILED, None
+        is_early = _FIRST_RACE.fullmatch(trial.note) is not None
+        state, seconds = CandidateState.EARLY if is_early else CandidateState.FAILED, None
     else:
         state = CandidateState.NOT_TAKEN if trial.note else CandidateState.SLOWER
         seconds = answer.timings.original / speedup

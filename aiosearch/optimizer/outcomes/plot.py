@@ -34,6 +34,19 @@ def plot(report: Report) -> str:
     return charts.document(WIDTH, top, parts)
 
 
+def times_chart(outcome: Found) -> str:
+    """A whole SVG document: a bar for each candidate that was timed."""
+    body, height = _times(outcome)
+    return charts.document(WIDTH, height, [body])
+
+
+def roofline_chart(outcome: Found) -> str:
+    """A whole SVG document: what the device can do, and where the program is; or why that is not
+    known."""
+    body, height = _roofline(outcome)
+    return charts.document(WIDTH, height, [body])
+
+
 def _times(outcome: Found) -> tuple[str, float]:
     """A bar for each candidate, as long as it takes, and a line from end to end of its interval."""
     rows = [row for row in candidate_rows(outcome) if row.seconds is not None]

@@ -10,13 +10,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from ...folders import replace_file
 from ...measure import Clock, Race, Way
-from ...measure.ratios import LEAST_GAIN
+from ...measure.ratios import LEAST_GAIN, LOUD
 from .answer import Answer
 from .evidence import ModeTimes, Tried
 from .function_parts import OUTSIDE, FunctionPart, PartTimes
@@ -38,18 +41,14 @@ class Found(Struct, frozen=True):
     """Whether it was found before, and nothing was searched or timed now."""
     tried: tuple[Tried, ...] = ()
     in_doubt: bool = False
-    """Whether something seemed faster, and the machine was too noisy to say so. Then its best
-    guesses are raced again the next time."""
+    """Whether something seemed faster, and the machine was too noisy to say so. Then nothing is
+    remembered."""
     found_for: str = ""
     """The function that it was found for, where that has another name than this one."""
 
     @property
     def over_plain(self) -> float:
-        """How many times as fast as the best plain JAX that was verified, rewritten or not: the
-        lower end of the interval, as of `Answer.speedup`."""
-        between = self.answer.evidence.over_plain_between
-        if between is not None and self.answer.faster:
-            return between[0]
+        """How many times as fast as the best spelling of the original's own operations."""
         # Of medians, for answers that were stored without paired rounds.
         ratio = self.answer.timings.plain / self.answer.timings.answer
         measured = self.answer.evidence.speedup_over_plain
@@ -63,11 +62,10 @@ class Found(Struct, frozen=True):
         # An equal program of another function: the report is about the caller's, and says where the
         # answer is from.
         if name == answer.name:
-            return cls(answer, True, tried, in_doubt=bool(answer.guesses))
+            return cls(answer, True, tried)
         other_names = tuple(alias for alias in answer.names if alias != name)
         renamed = msgspec.structs.replace(answer, name=name, others=other_names)
-        in_doubt = bool(answer.guesses)
-        return cls(renamed, True, tried, in_doubt=in_doubt, found_for=answer.name)
+        return cls(renamed, True, tried, found_for=answer.name)
 
     def __str__(self) -> str:
         answer = self.answer
@@ -155,7 +153,7 @@ class WholeFunctionResult(Struct, frozen=True):
             return ""
         best = max(timed, key=lambda trial: trial.speedup or 0.0)
         speed = f"it runs at {best.speedup:.2f} times its speed"
-        return f": with {_arrangement(best.how)} replaced {speed}"
+        return f": with {arrangement(best.how)} replaced {speed}"
 
     def __repr__(self) -> str:
         """A line, as of what was found for a program."""
@@ -248,6 +246,23 @@ class Report(Struct, frozen=True):
 
         return report_table(self, width=width, colour=colour)
 
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Writes the report as an HTML page that stands alone, and gives its path.
+
+        The file is there whole, or as it was before. Raises `OSError` where it cannot be written.
+        """
+        from .report_page import report_page
+
+        place = Path(path).expanduser()
+        replace_file(place, report_page(self).encode())
+        return place
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from .report_page import report_fragment
+
+        return report_fragment(self)
+
     def told(self, outcome: Found) -> str:
         """What is said of one program: as of the function, or as of a part of it."""
         return outcome.as_part(self.used(outcome)) if self.whole else str(outcome)
@@ -274,7 +289,7 @@ class Report(Struct, frozen=True):
         return f"<report: {first}{suffix}>"
 
 
-def _arrangement(name: str) -> str:
+def arrangement(name: str) -> str:
     """The parts that an arrangement of a race replaces: `only f_2, 0` is f_2 alone."""
     only = name.removeprefix("only ").rpartition(", ")[0]
     return f"{only} alone" if name.startswith("only ") else "the faster parts"
@@ -290,13 +305,12 @@ def _noise(answer: Answer, in_doubt: bool) -> str:
     noise = answer.timings.noise - 1
     text = f"noise {noise:.1%}"
     if in_doubt:
-        hidden = f"a gain above {LEAST_GAIN:.0%} may be hidden"
-        return f"{text}, and {hidden}: it is raced again the next time"
+        return f"{text}, and a gain above {LEAST_GAIN:.0%} may be hidden: nothing is remembered"
     # Below it a reader need not think about noise.
-    if not answer.uncertain:
+    if noise <= LOUD:
         return text
     if answer.faster:
-        return f"{text}: the gain is uncertain, and is measured again on a quieter machine"
+        return f"{text}, which the gain is above"
     return f"{text}, which hides no gain: by their intervals none is above {LEAST_GAIN:.0%}"
 
 

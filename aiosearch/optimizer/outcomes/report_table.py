@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 
 from ...display.tables import Colour, lined_up, painted, time_text
 from ...measure import Way
+from ...measure.ratios import LOUD
 from ..trace.source_places import SourcePlace
 from .answer import Answer
 from .candidate_rows import CandidateRow, CandidateState, candidate_rows, is_worth_telling
@@ -120,7 +121,11 @@ class _Writer:
         winners = [
             number for number, row in enumerate(rows, 1) if row.state is CandidateState.WINNER
         ]
-        return self._table([head, *map(_cells, rows)], right={2, 3, 4}, winners=winners)
+        lines = self._table([head, *map(_cells, rows)], right={2, 3, 4}, winners=winners)
+        if any(speedup_text(row).startswith("~") for row in rows):
+            note = f"~ is uncertain: its noise is above {LOUD:.0%}"
+            lines.append(self.paint(note, Colour.FAINT))
+        return lines
 
     def _table(
         self, rows: Sequence[Sequence[str]], right: Iterable[int], winners: Iterable[int]
@@ -202,9 +207,17 @@ def _cells(row: CandidateRow) -> tuple[str, ...]:
     mark = _MARK if row.state is CandidateState.WINNER else ""
     name = f"{row.name} (not taken)" if row.state is CandidateState.NOT_TAKEN else row.name
     noise = "" if row.noise is None else f"{row.noise:.0%}"
-    speedup = "" if row.speedup is None else f"{row.speedup:.2f}x"
+    speedup = speedup_text(row)
     verdict = "" if row.state is CandidateState.ORIGINAL else row.verdict.partition(" — ")[0]
     return mark, name, time_text(row.seconds or 0.0), noise, speedup, verdict
+
+
+def speedup_text(row: CandidateRow) -> str:
+    """Writes 1.84x, or ~1.84x where the noise is so loud that it says little."""
+    if row.speedup is None:
+        return ""
+    about = "~" if row.noise is not None and row.noise > LOUD else ""
+    return f"{about}{row.speedup:.2f}x"
 
 
 def part_row(report: Report, part: FunctionPart) -> tuple[str, ...]:

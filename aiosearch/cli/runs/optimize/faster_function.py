@@ -16,7 +16,14 @@ from ....capture.names import shown
 from ....capture.running import precision
 from ....display.tables import shows_colour
 from ....documents import Document
-from ....optimizer import Found, Report, WholeFunctionResult, plot, roofline_fraction
+from ....optimizer import (
+    Found,
+    Report,
+    WholeFunctionResult,
+    plot,
+    report_page,
+    roofline_fraction,
+)
 from ...inputs.functions import FunctionTarget, source_files, target
 from ...output.files import require_other, require_place, write
 from ...output.logs import logs_to_stderr
@@ -40,7 +47,7 @@ def run(arguments: OptimizeArguments) -> int:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     if arguments.plot is not None and Path(arguments.plot).suffix != ".svg":
         raise UsageError(f"--plot {arguments.plot}: it is drawn as SVG; write a name with .svg")
-    for path in (arguments.emit, arguments.plot):
+    for path in (arguments.emit, arguments.plot, arguments.report):
         require_place(path)
     require_store(arguments.file)
     with reserved_stdout(), logs_to_stderr(False):
@@ -58,6 +65,7 @@ def run(arguments: OptimizeArguments) -> int:
         raise UsageError(f"nothing in {arguments.function} can be searched: {reasons}")
     _emit(arguments.emit, optimized)
     _write(arguments.plot, lambda: plot(report))
+    _write(arguments.report, lambda: report_page(report))
     if arguments.json:
         give_json(_facts(arguments, report))
     else:
@@ -69,7 +77,7 @@ def _require_free(arguments: OptimizeArguments, function: FunctionTarget) -> Non
     """What is read is not written over."""
     uses = dict.fromkeys(source_files(function), f"the source of {function.name}")
     uses |= {arguments.file: "the file of answers"} if arguments.file else {}
-    for flag in ("emit", "plot"):
+    for flag in ("emit", "plot", "report"):
         require_other(f"--{flag}", getattr(arguments, flag), uses)
 
 

@@ -14,11 +14,22 @@ from anyio import to_thread
 
 from ....capture.jax_types import Leaf, PyTree
 from ....capture.running import placeholders, precision
+from ....display.live_page import REFRESH_SECONDS, LivePage
 from ....measure import ArrayType
 from ....measure.random_inputs import draw
-from ....optimizer import CALLED, WHOLE, Optimization, Optimized, Results, device, platform
+from ....optimizer import (
+    CALLED,
+    WHOLE,
+    Optimization,
+    Optimized,
+    Results,
+    device,
+    platform,
+    running_page,
+)
 from ...inputs.functions import FunctionTarget
 from ...output.screen import LiveScreen, NoScreen, PlainScreen, Screen, ticking
+from ...output.streams import tell
 from ...output.units import duration
 from ...signals import Interrupts
 
@@ -40,6 +51,7 @@ class OptimizeCommand:
         self._arguments = arguments
         self._screen: Screen = NoScreen()
         self._now = "tracing"
+        self._lines: list[str] = []
         self._search: Optimization[..., PyTree] | None = None
         self._results = Results.open(arguments.file)
         self.interrupted = False
@@ -57,6 +69,7 @@ class OptimizeCommand:
             self._screen = self._opened(scope)
             stack.callback(self._screen.close)
             stack.enter_context(Interrupts(partial(self._stop, scope), partial(self._stop, scope)))
+            self._serve(stack)
             async with ticking(self._screen, self._status):
                 return await self._optimized()
         return None
@@ -74,6 +87,20 @@ class OptimizeCommand:
     def _status(self) -> str:
         standing = "" if self._search is None else self._search.progress.figures
         return f"{self._past():>6}  {self._now} ...{standing and f' {standing}'}"
+
+    def _serve(self, stack: ExitStack) -> None:
+        """Serves a page of how it stands, where that is asked for."""
+        if self._arguments.watch is not None:
+            live = stack.enter_context(LivePage(self._arguments.watch, self._page))
+            tell(f"watch it at {live.address}")
+
+    def _page(self) -> str:
+        """Called in another thread: it only reads."""
+        best = None if self._search is None else self._search.best
+        report = None if best is None else best.report
+        return running_page(
+            self._target.name, self._status(), report, tuple(self._lines), REFRESH_SECONDS
+        )
 
     def _opened(self, scope: anyio.CancelScope) -> Screen:
         if self._arguments.quiet:
@@ -104,7 +131,8 @@ class OptimizeCommand:
 
     def _tell(self, text: str) -> None:
         self._now = text
-        self._screen.line(f"{self._past():>6}  {text}")
+        self._lines.append(f"{self._past():>6}  {text}")
+        self._screen.line(self._lines[-1])
 
     def _past(self) -> str:
         return duration(time.monotonic() - self._started)
@@ -112,8 +140,6 @@ class OptimizeCommand:
 
 def _arguments(function: FunctionTarget, name: str, seed: int) -> list[Leaf]:
     """What stands for the arguments; those that stay the same are arrays of the target named."""
-    if function.values is not None:
-        return list(function.values)
     values = placeholders(function.types)
     for at in function.constant:
         type_ = ArrayType(str(values[at].dtype), values[at].shape)
