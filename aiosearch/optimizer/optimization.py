@@ -146,10 +146,12 @@ class Optimization(Generic[P, R]):
         self._options = Options(**chosen)
         self._spends = self._options.spends
         self._keywords = {**(self._options.kwargs or {}), **named}
+        self._traced: Traced | None = None
         self._best: Optimized[P, R] | None = None
         self._reporter = ProgressReporter()
-        self._scope = CancelScope()
-        """What is going on: the search, and once that is stopped the end of it."""
+        self._scope: CancelScope | None = None
+        """What is going on: the search, and once that is stopped the end of it. It is made in an
+        event loop."""
         self._stopped = False
 
     @property
@@ -175,12 +177,13 @@ class Optimization(Generic[P, R]):
         To be called in the thread of its event loop.
         """
         self._stopped = True
-        self._scope.cancel()
+        if self._scope is not None:
+            self._scope.cancel()
 
-    async def run(self) -> Optimized[P, R]:
-        """Searches, and gives what `optimize` gives."""
-        options, started = self._options, time.monotonic()
-        # Nothing is awaited before: meanwhile the settings of jax may become another task's.
+    def trace(self) -> None:
+        """Traces the function, in this thread and under its settings of jax; `run` does so by
+        itself where it was not done. Raises a `SpliceError` where that is not possible."""
+        options = self._options
         traced = trace(
             self._function,
             *self._args,
@@ -191,6 +194,16 @@ class Optimization(Generic[P, R]):
         )
         arguments = dict(zip(traced.call.names(), traced.examples, strict=True))
         demand_values(self._function, arguments, traced.closed_over)
+        self._traced = traced
+
+    async def run(self) -> Optimized[P, R]:
+        """Searches, and gives what `optimize` gives."""
+        options, started = self._options, time.monotonic()
+        # Nothing is awaited before: meanwhile the settings of jax may become another task's.
+        if self._traced is None:
+            self.trace()
+        traced = self._traced
+        assert traced is not None, "`trace` sets it"
         if options.seconds is not None:
             self._reporter.deadline = started + options.seconds
         platform_name = await to_thread.run_sync(platform, options.target, traced.shardings)
@@ -225,14 +238,17 @@ class Optimization(Generic[P, R]):
 
     async def _climb(self, stages: _Stages) -> Optimized[P, R]:
         """One rung after the other; where it is stopped, what is best then."""
-        steps = rungs(self._spends)
+        steps, scope = rungs(self._spends), CancelScope()
         await stages.look_up(steps[-1])
         if stages.covers(steps[-1]):
             steps = steps[-1:]
         elif self._options.seconds is not None:
             left = stages.started + self._options.seconds - time.monotonic()
-            self._scope.deadline = anyio.current_time() + max(left, 0.0)
-        with self._scope:
+            scope.deadline = anyio.current_time() + max(left, 0.0)
+        self._scope = scope
+        if self._stopped:  # before there was a scope
+            scope.cancel()
+        with scope:
             for at, step in enumerate(steps):
                 await stages.search(steps[at:])
                 if stages.has_news or step is steps[-1]:

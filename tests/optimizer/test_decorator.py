@@ -1,4 +1,4 @@
-"""Functions that are optimized when they are called."""
+"""Functions that are optimized when they are called, and wait for it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> Remembering:
 def test_each_kind_of_call_is_optimized_once(store: Remembering) -> None:
     """Another shape or type is another kind; other values are not."""
 
-    @optimized(results=store, target="cpu")
+    @optimized(wait=True, results=store, target="cpu")
     def f(x: jax.Array) -> jax.Array:
         """Says what it does."""
         return jnp.sum(x * 2)
@@ -52,10 +52,10 @@ def test_each_kind_of_call_is_optimized_once(store: Remembering) -> None:
     assert len(f.found) == 3
 
 
-def test_it_may_stand_without_options(monkeypatch: pytest.MonkeyPatch, store: Remembering) -> None:
+def test_it_may_stand_without_a_store(monkeypatch: pytest.MonkeyPatch, store: Remembering) -> None:
     monkeypatch.setattr(Results, "open", lambda *_: store)
 
-    @optimized
+    @optimized(wait=True)
     def f(x: jax.Array, y: float) -> jax.Array:
         return x * y
 
@@ -65,7 +65,7 @@ def test_it_may_stand_without_options(monkeypatch: pytest.MonkeyPatch, store: Re
 
 
 def test_static_arguments_are_kinds_of_their_own(store: Remembering) -> None:
-    @optimized(results=store, target="cpu", static_argnums=1)
+    @optimized(wait=True, results=store, target="cpu", static_argnums=1)
     def f(x: jax.Array, n: int) -> jax.Array:
         return x.sum(axis=n)
 
@@ -75,7 +75,7 @@ def test_static_arguments_are_kinds_of_their_own(store: Remembering) -> None:
 
 
 def test_what_is_traced_runs_the_original(store: Remembering) -> None:
-    @optimized(results=store, target="cpu")
+    @optimized(wait=True, results=store, target="cpu")
     def f(x: jax.Array) -> jax.Array:
         return jnp.sum(x**3)
 
@@ -87,7 +87,7 @@ def test_what_is_traced_runs_the_original(store: Remembering) -> None:
 async def test_in_an_event_loop_it_says_what_to_await(store: Remembering) -> None:
     """Nothing waits there: the original runs, and a warning is given once."""
 
-    @optimized(results=store, target="cpu")
+    @optimized(wait=True, results=store, target="cpu")
     def f(x: jax.Array) -> jax.Array:
         return x * 2
 
@@ -102,7 +102,7 @@ async def test_in_an_event_loop_it_says_what_to_await(store: Remembering) -> Non
 
 
 def test_each_reason_is_told_once(store: Remembering) -> None:
-    @optimized(results=store, target="cpu")
+    @optimized(wait=True, results=store, target="cpu")
     def f(x: Any, mode: Any = None) -> Any:
         return x
 
@@ -117,7 +117,7 @@ def test_each_reason_is_told_once(store: Remembering) -> None:
 
 
 async def test_what_is_found_anew_takes_the_place_of_what_was_found(store: Remembering) -> None:
-    @optimized(results=store, target="cpu", static_argnums=1)
+    @optimized(wait=True, results=store, target="cpu", static_argnums=1)
     def f(x: jax.Array, n: float) -> jax.Array:
         return jnp.sum(x * n)
 
@@ -134,7 +134,7 @@ async def test_of_two_that_take_a_call_the_last_that_was_found_is_called(
 ) -> None:
     """What was found for a type takes arrays, too."""
 
-    @optimized(results=store, target="cpu")
+    @optimized(wait=True, results=store, target="cpu")
     def f(x: jax.Array) -> jax.Array:
         return jnp.sum(x * 2)
 
@@ -152,7 +152,7 @@ async def test_of_two_that_take_a_call_the_last_that_was_found_is_called(
 
 
 def test_what_cannot_be_traced_runs_as_it_is(store: Remembering) -> None:
-    @optimized(results=store, target="cpu")
+    @optimized(wait=True, results=store, target="cpu")
     def f(x: jax.Array) -> jax.Array:
         return x if x.sum() > 0 else -x
 
@@ -164,7 +164,7 @@ def test_what_cannot_be_traced_runs_as_it_is(store: Remembering) -> None:
 def test_a_function_that_minds_tracers_runs_as_it_is(store: Remembering) -> None:
     """Whatever it raises on one, its caller never sees it."""
 
-    @optimized(results=store, target="cpu")
+    @optimized(wait=True, results=store, target="cpu")
     def f(x: Any) -> Any:
         assert isinstance(x, np.ndarray)
         return x * 2
@@ -179,7 +179,7 @@ def test_whatever_goes_wrong_the_function_runs(tmp_path: Path) -> None:
         def find(self, key: Any) -> Any:
             raise LookupError("no find")
 
-    @optimized(results=Broken(tmp_path / "results.sqlite"), target="cpu")
+    @optimized(wait=True, results=Broken(tmp_path / "results.sqlite"), target="cpu")
     def f(x: jax.Array) -> jax.Array:
         return jnp.sum(x * 2)
 
@@ -190,7 +190,7 @@ def test_whatever_goes_wrong_the_function_runs(tmp_path: Path) -> None:
 def test_a_call_with_an_array_that_is_gone_decides_nothing(store: Remembering) -> None:
     """It fails as it would without the decorator; the next call of its kind is searched."""
 
-    @optimized(results=store, target="cpu")
+    @optimized(wait=True, results=store, target="cpu")
     def f(x: jax.Array) -> jax.Array:
         return jnp.sum(x * 2)
 
@@ -212,7 +212,7 @@ def test_a_kind_that_ctrl_c_ended_is_tried_again(tmp_path: Path) -> None:
 
     store = Interrupted(tmp_path / "results.sqlite")
 
-    @optimized(results=store, target="cpu")
+    @optimized(wait=True, results=store, target="cpu")
     def f(x: jax.Array) -> jax.Array:
         return jnp.sum(x * 2)
 
@@ -227,7 +227,7 @@ def test_numbers_are_no_kinds_of_their_own(store: Remembering) -> None:
     """Neither of what can be traced nor of what cannot, which is tried once."""
     traces: list[Any] = []
 
-    @optimized(results=store, target="cpu")
+    @optimized(wait=True, results=store, target="cpu")
     def f(x: jax.Array, y: float) -> Any:
         traces.append(y)
         return float(x.sum()) * y
@@ -250,7 +250,7 @@ def test_kinds_do_not_wait_for_each_other(tmp_path: Path) -> None:
                 assert go_on.wait(30)
             return super().find(key)
 
-    @optimized(results=Slow(tmp_path / "results.sqlite"), target="cpu")
+    @optimized(wait=True, results=Slow(tmp_path / "results.sqlite"), target="cpu")
     def f(x: jax.Array) -> jax.Array:
         return jnp.sum(x * 2)
 
@@ -270,7 +270,7 @@ def test_kinds_do_not_wait_for_each_other(tmp_path: Path) -> None:
 def test_threads_that_make_the_same_call_search_once(tmp_path: Path) -> None:
     store = Remembering(tmp_path / "results.sqlite")
 
-    @optimized(results=store, target="cpu")
+    @optimized(wait=True, results=store, target="cpu")
     def f(x: jax.Array) -> jax.Array:
         return jnp.sum(x * 2)
 
@@ -284,7 +284,7 @@ def test_a_method_takes_its_object(store: Remembering) -> None:
         def __init__(self, scale: float) -> None:
             self.scale = scale
 
-        @optimized(results=store, target="cpu", static_argnums=0)
+        @optimized(wait=True, results=store, target="cpu", static_argnums=0)
         def run(self, x: jax.Array) -> jax.Array:
             return jnp.sum(x * self.scale)
 
@@ -301,7 +301,7 @@ def test_a_method_whose_object_is_no_array_is_told_what_to_do(store: Remembering
         def __init__(self, scale: float) -> None:
             self.scale = scale
 
-        @optimized(results=store, target="cpu")
+        @optimized(wait=True, results=store, target="cpu")
         def run(self, x: jax.Array) -> jax.Array:
             return jnp.sum(x * self.scale)
 
@@ -318,12 +318,12 @@ def test_a_method_whose_object_is_no_array_is_told_what_to_do(store: Remembering
 
 
 def test_one_of_one_finds_for_itself(store: Remembering) -> None:
-    @optimized(results=store, target="cpu")
+    @optimized(wait=True, results=store, target="cpu")
     def f(x: jax.Array) -> jax.Array:
         return jnp.sum(x * 2)
 
     f(A)
-    outer = optimized(results=store, target="cpu")(f)
+    outer = optimized(wait=True, results=store, target="cpu")(f)
     assert outer.found == ()
     assert outer(A) == f(A)
     assert len(outer.found) == len(f.found) == 1
@@ -331,7 +331,7 @@ def test_one_of_one_finds_for_itself(store: Remembering) -> None:
 
 
 def test_other_settings_of_jax_are_another_kind(store: Remembering) -> None:
-    @optimized(results=store, target="cpu")
+    @optimized(wait=True, results=store, target="cpu")
     def f(x: jax.Array) -> jax.Array:
         return jnp.sum(x * 2)
 
@@ -347,7 +347,7 @@ def test_the_functions_attributes_hide_none_of_its_own(store: Remembering) -> No
         return jnp.sum(x * 2)
 
     f.version, f.optimize = 3, "always"  # type: ignore[attr-defined]
-    made: Any = optimized(results=store, target="cpu")(f)
+    made: Any = optimized(wait=True, results=store, target="cpu")(f)
     assert made.version == 3
     assert callable(made.optimize)
 

@@ -83,7 +83,7 @@ async def test_a_decorated_function_gets_all_arguments_of_its_calls(store: Resul
 
 
 def test_a_call_of_a_decorated_function_does_too(store: Results) -> None:
-    made = optimized(results=store, target="cpu", kernels=False)(loss)
+    made = optimized(wait=True, results=store, target="cpu", kernels=False)(loss)
     assert jnp.array_equal(made(A, target=A + 1), loss(A, A + 1))
     assert len(made.found) == 1
 
