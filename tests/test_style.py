@@ -40,7 +40,7 @@ class Style:
 
 
 MOST = {
-    "modules": 767,
+    "modules": 770,
     "fullest_folder": 24,
     "longest_file": 800,
     "filler_percent": 0.3,
