@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from aiosearch.equivalence import Rule
-from aiosearch.equivalence.distributions import DISTRIBUTIONS, SPECIAL
+from aiosearch.equivalence.distributions import SPECIAL
+from aiosearch.equivalence.program_inputs import FLOAT_DISTRIBUTIONS
 from aiosearch.tensor import ACCUMULATORS, OPERATORS, DType, Operator
 from aiosearch.tensor.abstract import Abstract, Abstracts, Shaped
 from aiosearch.tensor.mugraph import LOAD
@@ -52,6 +53,17 @@ WORDS = {
     "rms_norm": "`x / sqrt(mean(x·x))` along the last axis; no weight, no epsilon",
     "fold": "adds up chunks of `size` along an axis: `out[j]` is the sum of all `x[i·size + j]`",
     "matmul": "`[…, m, k]` by `[…, k, n]` is `[…, m, n]`; leading axes of size one are repeated",
+    "rem": "what is left of `x / y` rounded towards zero, with the sign of `x`",
+    "lgamma": "the logarithm of the absolute value of the gamma function",
+    "take": "the elements of `x` at the places `y` along an axis; other axes of size one are"
+    " repeated, and a place outside of the axis is moved to its nearest end",
+    "scatter_add": "`x`, with each element of `z` added at its place `y` along an axis; what is"
+    " placed outside is dropped",
+    "argmax": "the first place of the largest element along an axis, or of the first NaN",
+    "argmin": "the first place of the least element along an axis, or of the first NaN",
+    "cumsum": "the sum of all elements up to each place of an axis, from the end under `reverse`",
+    "cummax": "the largest of all elements up to each place of an axis",
+    "cummin": "the least of all elements up to each place of an axis",
     "convolution": "`x` is `[batch, places…, channels]`, `y` is `[window…, channels, features]`;"
     " one number for each place of `strides`, of padding by zeros `low` and `high`, of `dilation`",
 }
@@ -59,8 +71,9 @@ WORDS = {
 
 FAMILIES = {
     "pointwise": "On each element",
-    "structure": "Moving elements",
+    "data_movement": "Moving elements",
     "reductions": "Over axes",
+    "indexing": "Computed places",
     "convolution": "Convolution",
 }
 
@@ -102,7 +115,9 @@ def call(operator: Operator) -> str:
 def names(operator: Operator) -> Sequence[str]:
     if operator.arity is None:
         return ["x", "…"]
-    return {3: ["p", "x", "y"]}.get(operator.arity, ["x", "y"][: operator.arity])
+    if operator.name == "select":
+        return ["p", "x", "y"]
+    return ["x", "y", "z"][: operator.arity]
 
 
 def meaning(operator: Operator) -> str:
@@ -147,7 +162,7 @@ def rules() -> str:
 
 
 def distributions() -> str:
-    named = ", ".join(f"`{name}`" for name in DISTRIBUTIONS)
+    named = ", ".join(f"`{name}`" for name in FLOAT_DISTRIBUTIONS)
     odd = ", ".join(f"`{name}`" for name in SPECIAL)
     return f"{named}; under `--strict` also {odd}, and each input with one such element alone."
 

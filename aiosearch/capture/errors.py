@@ -34,3 +34,38 @@ class CaptureError(TensorError):
 
 class RunError(TensorError):
     """A function that fails when it is run; the message says which, on what and why."""
+
+
+_HINTS = {
+    "TracerIntegerConversionError": "static",
+    "ConcretizationTypeError": "static",
+    "TracerBoolConversionError": (
+        "a branch on values of arrays is written with jnp.where or jax.lax.cond; an argument that"
+        " is an option, the same in every call, is named in static_argnames="
+    ),
+    "TracerArrayConversionError": "NumPy cannot compute on what jax traces: write jnp there",
+    "TraceContextError": (
+        "a module of flax.nnx that changes itself is cut by nnx.split, and merged again inside of a"
+        " function of its state"
+    ),
+}
+_STATIC_HINT = (
+    "an argument whose value is needed while tracing, and is the same in every call, is named in"
+    " static_argnames=; on the command line it is given with its value, as --arg n=3"
+)
+_INTERPRET = "Only interpret mode is supported"
+"""How jax says that a Pallas kernel was to be compiled for a processor."""
+
+
+def tracing_hint(error: BaseException) -> str:
+    """What to do about an error that jax raised on a traced function; empty where nobody knows.
+
+    It begins with a separator, to stand behind the error's own words.
+    """
+    if _INTERPRET in str(error):
+        hint = "where there is no GPU, pallas_call takes interpret=True"
+    else:
+        hint = next(
+            (_HINTS[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _HINTS), ""
+        )
+    return f"; {_STATIC_HINT if hint == 'static' else hint}" if hint else ""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..tensor import DType, TensorType
 from ..tensor.types import ARRAY_NAMES, FLOATING
-from .errors import CaptureError, RunError
+from .errors import CaptureError, RunError, tracing_hint
 from .jax_types import Function, Leaf, NumpyArray
 from .names import title
 from .values import element_type
@@ -92,10 +92,12 @@ class JaxFunction:
         return [_plain(leaf) for leaf in jax.tree_util.tree_leaves(result)]
 
     def _failed(self, error: object, how: str = "") -> str:
-        kind = f"{type(error).__name__}: " if isinstance(error, Exception) else ""
+        kind, hint = "", ""
+        if isinstance(error, Exception):
+            kind, hint = f"{type(error).__name__}: ", tracing_hint(error)
         reason = str(error).strip().partition("\n")[0].rstrip(".:") or "no reason is given"
         shown = ", ".join(map(str, self.inputs))
-        return f"{self.name}({shown}) cannot be run{how}: {kind}{reason}"
+        return f"{self.name}({shown}) cannot be run{how}: {kind}{reason}{hint}"
 
 
 def _numpy(dtype: DType) -> np.dtype[Any]:

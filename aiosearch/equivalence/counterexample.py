@@ -16,9 +16,10 @@ import numpy as np
 from ..documents import Document, JsonValue
 from ..tensor.floats import Array
 from ..tensor.terms import Program
-from .distributions import EVERY, draw_inputs
+from .distributions import EVERY
 from .float_differences import ExecutedPair
 from .floats import plain
+from .program_inputs import draw_for
 from .runnables import ExecutedProgram, not_finite, require_comparable
 
 SMALL = 256
@@ -54,7 +55,7 @@ class Counterexample:
 
     def replay(self, a: Program, b: Program) -> bool:
         """Whether `a` and `b` differ at this place on inputs drawn again."""
-        pair = ExecutedPair(a, b, draw_inputs(a, self.distribution, self.seed))
+        pair = ExecutedPair(a, b, draw_for(a, self.distribution, self.seed))
         return bool(_places(pair, self.kind)[self.output][self.index])
 
     def to_dict(self) -> Document:
@@ -92,7 +93,7 @@ def find_counterexample(
     require_comparable(a, b)
     kinds = [kind for kind in CounterexampleKind if strict or kind is not CounterexampleKind.STRICT]
     for distribution in (*distributions, *not_finite(ExecutedProgram(a), strict)):
-        pair = ExecutedPair(a, b, draw_inputs(a, distribution, seed))
+        pair = ExecutedPair(a, b, draw_for(a, distribution, seed))
         for kind in kinds:
             for output, places in enumerate(_places(pair, kind)):
                 if places.any():

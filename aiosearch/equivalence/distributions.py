@@ -39,7 +39,7 @@ _SPECIAL_SHARE = 1 / 16
 
 
 @dataclass(frozen=True)
-class _InputDraw:
+class InputDraw:
     """A random stream, shape and element type: what a distribution draws one input from."""
 
     random: np.random.Generator
@@ -65,14 +65,14 @@ def _precision(dtype: DType) -> Any:
     return np.float32 if working(dtype) is np.float32 else np.float64
 
 
-def _mixed(draw: _InputDraw) -> Array:
+def _mixed(draw: InputDraw) -> Array:
     """Magnitudes spread evenly over binary exponents from -`_SPREAD` to `_SPREAD`."""
     spread = _SPREAD[draw.dtype]
     exponents = draw.random.random(draw.shape, np.float32) * (2 * spread) - spread
     return np.asarray(draw.normal() * np.exp2(exponents))
 
 
-def _zeros(draw: _InputDraw) -> Array:
+def _zeros(draw: InputDraw) -> Array:
     """Normal values with a quarter of the elements and of the rows zero, of either sign."""
     x = draw.normal()
     gone = draw.chance(0.25)
@@ -82,18 +82,18 @@ def _zeros(draw: _InputDraw) -> Array:
     return np.where(gone, np.copysign(x.dtype.type(0), x), x)
 
 
-def _equal(draw: _InputDraw) -> Array:
+def _equal(draw: InputDraw) -> Array:
     """One value throughout, so that maxima tie and variances vanish."""
     return np.full(draw.shape, draw.random.standard_normal(), _precision(draw.dtype))
 
 
-def _powers(draw: _InputDraw) -> Array:
+def _powers(draw: InputDraw) -> Array:
     """Powers of two from 1/8 to 8 of either sign, whose products are exact."""
     signs = np.where(draw.chance(0.5), -1, 1)
     return signs * np.exp2(draw.whole(-3, 3))
 
 
-def _cancelling(draw: _InputDraw) -> Array:
+def _cancelling(draw: InputDraw) -> Array:
     """Every second element along the last axis is the negative of the one before: sums cancel."""
     x = draw.normal()
     if x.ndim:
@@ -101,13 +101,13 @@ def _cancelling(draw: _InputDraw) -> Array:
     return x
 
 
-def _shifted(draw: _InputDraw) -> Array:
+def _shifted(draw: InputDraw) -> Array:
     """Normal values around `_SHIFT`: what subtracts squares, as E[x²] - E[x]², loses its digits."""
     x = draw.normal()
     return np.asarray(x + x.dtype.type(_SHIFT[draw.dtype]))
 
 
-def _level(draw: _InputDraw) -> Array:
+def _level(draw: InputDraw) -> Array:
     """Values on a grid around `_LEVEL`: a program that takes differences first computes exactly.
 
     Sums of so few binary digits are not rounded. In half precision, where means would be, each
@@ -127,7 +127,7 @@ def _level(draw: _InputDraw) -> Array:
     return np.asarray((steps + _LEVEL[dtype]) * _STEP[dtype])
 
 
-def _huge(draw: _InputDraw) -> Array:
+def _huge(draw: InputDraw) -> Array:
     """Normal values with one element of each row scaled by `_LARGE`."""
     x = draw.normal()
     if x.ndim and x.size:
@@ -137,8 +137,8 @@ def _huge(draw: _InputDraw) -> Array:
     return x
 
 
-_DRAWN: dict[str, Callable[[_InputDraw], Array]] = {
-    "normal": _InputDraw.normal,
+_DRAWN: dict[str, Callable[[InputDraw], Array]] = {
+    "normal": InputDraw.normal,
     "small": lambda draw: draw.normal() / 8,
     "large": lambda draw: draw.normal() * _LARGE[draw.dtype],
     "tiny": lambda draw: draw.normal() * _TINY[draw.dtype],
@@ -163,7 +163,7 @@ DISTRIBUTIONS = (
     "normal", "small", "large", "tiny", "mixed", "zeros", "positive", "shifted", "level",
     "adversarial",
 )  # fmt: skip
-"""What the float layer draws from, in this order."""
+"""What the float layer draws from for any program, in this order."""
 
 _ODD = {"nan": np.nan, "infinity": np.inf}
 """The value that is not finite, by the name of the distributions that hold it once."""
@@ -207,7 +207,9 @@ def draw(types: Sequence[TensorType], distribution: str, seed: int) -> list[Arra
         listing = ", ".join(names)
         raise ValueError(f"no distribution {distribution!r}: there are {listing}")
     return [
-        _draw_input(type_, _pattern(distribution, seed, index), _random(seed, distribution, index))
+        _draw_input(
+            input_draw(type_, distribution, seed, index), _pattern(distribution, seed, index)
+        )
         for index, type_ in enumerate(types)
     ]
 
@@ -229,22 +231,26 @@ def _random(seed: int, distribution: str, index: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(words))
 
 
-def _draw_input(type_: TensorType, name: str, random: np.random.Generator) -> Array:
+def input_draw(type_: TensorType, distribution: str, seed: int, position: int) -> InputDraw:
+    """What the input at `position` is drawn from, in a distribution of any name."""
+    return InputDraw(_random(seed, distribution, position), numbers(type_), type_.dtype)
+
+
+def _draw_input(drawn: InputDraw, name: str) -> Array:
     """A value of one input from distribution `name`."""
-    shape = _numbers(type_)
-    drawn = _InputDraw(random, shape, type_.dtype)
-    if type_.dtype is DType.BOOL:
+    shape, dtype = drawn.shape, drawn.dtype
+    if dtype is DType.BOOL:
         return np.ones(shape, np.bool_) if name == "equal" else np.asarray(drawn.chance(0.5))
-    if type_.dtype in WHOLE:
+    if dtype in WHOLE:
         return _whole(drawn, name)
     if name in SPECIAL:
         return _special(drawn, name)
     if name in _ODD:
         return _alone(drawn, name)
-    return rounded(np.asarray(_DRAWN[name](drawn)), type_.dtype)
+    return rounded(np.asarray(_DRAWN[name](drawn)), dtype)
 
 
-def _whole(draw: _InputDraw, name: str) -> Array:
+def _whole(draw: InputDraw, name: str) -> Array:
     """An integer input within the limits of its type."""
     least, largest = _LIMITS[draw.dtype]
     most = _MOST_WHOLE.get(name, 8)
@@ -253,7 +259,7 @@ def _whole(draw: _InputDraw, name: str) -> Array:
     return np.asarray(draw.whole(low, min(most, largest)) + shift)
 
 
-def _numbers(type_: TensorType) -> tuple[int, ...]:
+def numbers(type_: TensorType) -> tuple[int, ...]:
     """The shape in plain numbers; raises ShapeError for a symbolic size."""
     for size in type_.shape:
         if not isinstance(size, int):
@@ -261,7 +267,7 @@ def _numbers(type_: TensorType) -> tuple[int, ...]:
     return tuple(size for size in type_.shape if isinstance(size, int))
 
 
-def _special(draw: _InputDraw, name: str) -> Array:
+def _special(draw: InputDraw, name: str) -> Array:
     """Normal values of which a share is not finite, at least one where there is any."""
     x = rounded(np.asarray(draw.normal()), draw.dtype)
     where = np.asarray(draw.chance(_SPECIAL_SHARE))
@@ -271,7 +277,7 @@ def _special(draw: _InputDraw, name: str) -> Array:
     return np.where(where, odd, x).astype(x.dtype)
 
 
-def _alone(draw: _InputDraw, name: str) -> Array:
+def _alone(draw: InputDraw, name: str) -> Array:
     """Normal values with one element that is not finite, of either sign."""
     x = rounded(np.asarray(draw.normal()), draw.dtype)
     if x.size:

@@ -3,10 +3,12 @@
 Problem: a candidate that is equal in real numbers may still lose digits or overflow: E[x²] - E[x]²
 for a variance. How much may it lose? The original rounds too, and cancels too.
 
-Method: on each of `DISTRIBUTIONS`, both programs run in their own types, and the original a second
-time in float64 with its noise (`rounding.noise`), which is the truth. Errors are counted in units
-in the last place, where a unit is never below what rounding does to the original at that element.
-The candidate passes if its worst error is at most twice the original's plus `SLACK`.
+Method: on each of `FLOAT_DISTRIBUTIONS`, which include inputs that are typical of the original
+(`TYPICAL`), and on those that a caller gives, both programs run in their own types, and the
+original a second time in float64 with its noise (`rounding.noise`), which is the truth. Errors are
+counted in units in the last place, where a unit is never below what rounding does to the original
+at that element. The candidate passes if its worst error is at most twice the original's plus
+`SLACK`.
 
 Example: the original's worst error is 1.5 units, so the candidate may have 2·1.5 + 4 = 7. On
 `shifted` inputs of mean 1024, E[x²] and E[x]² agree in most of their digits, which the naive
@@ -32,14 +34,17 @@ from enum import StrEnum
 import numpy as np
 
 from ..documents import Document
+from ..tensor.errors import ShapeError
 from ..tensor.floats import Array
 from ..tensor.terms import Program
-from ..tensor.types import DType
-from .distributions import DISTRIBUTIONS, draw
+from ..tensor.types import DType, TensorType
+from .lost_values import lost_remark
 from .masking_constants import masking_remark
-from .rounding.machine import UNIT, Working, working
+from .program_inputs import FLOAT_DISTRIBUTIONS
+from .rounding.machine import UNIT, Working, rounded, working
 from .rounding.noise import NoisyArray
 from .runnables import ExecutedProgram, RunnableSide, not_finite, require_comparable
+from .typical_inputs import TYPICAL
 
 SLACK = 4.0
 """Units in the last place that a candidate may lose beyond twice what the original loses."""
@@ -60,6 +65,15 @@ there are none: sums are exact beside them.
 
 ENOUGH = 3
 """Distributions that have to say something; `FloatEvidence` from fewer says that it is weak."""
+
+GIVEN = "given"
+"""The name of the inputs that a caller gives, which are as good as typical ones."""
+
+_MANY, _LOST_SHARE = 16, 0.25
+"""Of so many elements, all of them finite, no original is finite by luck alone.
+
+What loses this share of them leaves the numbers, whatever rounding does to their values.
+"""
 
 _FLOOR: dict[Working, float] = {np.float32: 2.0**-116, np.float64: 2.0**-1012}
 """No unit is smaller.
@@ -145,8 +159,8 @@ class Trial:
 class FloatEvidence:
     """What the float layer found, and from what it can be found again.
 
-    `aiosearch.equivalence.distributions.draw(types, distribution, seed)` gives the inputs of a
-    trial, and comparing once more with its seed and distribution the trial itself.
+    `aiosearch.equivalence.program_inputs.draw_for(program, distribution, seed)` gives the inputs of
+    a trial, and comparing once more with its seed and distribution the trial itself.
     """
 
     seed: int
@@ -159,7 +173,7 @@ class FloatEvidence:
     def outcome(self) -> str:
         """`differ` if any trial failed, `agree` if any passed, else `unknown`.
 
-        Where rounding mostly decides an output, it is `unknown` whatever the trials say.
+        Where an output is `undecided`, it is `unknown` whatever the trials say.
         """
         statuses = {trial.status for trial in self.trials}
         if FloatStatus.FAILED in statuses:
@@ -168,14 +182,21 @@ class FloatEvidence:
 
     @property
     def undecided(self) -> tuple[int, ...]:
-        """Outputs that rounding decides on most of the distributions that give numbers."""
-        numbers = [trial for trial in self.trials if trial.compared or trial.undetermined]
-        decided = Counter(
-            output for trial in numbers if trial.undetermined for output in trial.unseen
-        )
-        return tuple(
-            sorted(output for output, count in decided.items() if 2 * count > len(numbers))
-        )
+        """Outputs that rounding decides on most of the distributions that give numbers.
+
+        It has to do so on most of the typical inputs too, where those give numbers: others may well
+        be such as the program is never given.
+        """
+        usual = self.usual
+        everywhere = _mostly_rounding(self.trials)
+        if any(trial.compared or trial.undetermined for trial in usual):
+            everywhere &= _mostly_rounding(usual)
+        return tuple(sorted(everywhere))
+
+    @property
+    def usual(self) -> tuple[Trial, ...]:
+        """The trials on typical inputs, and on those given."""
+        return tuple(trial for trial in self.trials if trial.distribution in (*TYPICAL, GIVEN))
 
     @property
     def skipped(self) -> tuple[str, ...]:
@@ -245,8 +266,12 @@ class FloatEvidence:
         return tuple(trial.distribution for trial in self.trials if trial.status is status)
 
     def remarked(self, original: Program) -> FloatEvidence:
-        """The evidence with a `remark` where the outcome is `unknown`."""
-        return self if self.outcome != "unknown" else replace(self, remark=masking_remark(original))
+        """The evidence with a `remark` where no inputs tell, or not of all outputs."""
+        if self.outcome == "differ" or not (self.outcome == "unknown" or self.unseen):
+            return self
+        silent = self.undecided or self.unseen or range(len(original.outputs))
+        remark = masking_remark(original) or lost_remark(original, silent)
+        return replace(self, remark=remark)
 
     def to_dict(self) -> Document:
         """The evidence for JSON, with all trials."""
@@ -255,9 +280,16 @@ class FloatEvidence:
             "remark": self.remark,
             "seed": self.seed,
             "strict": self.strict,
-            "inputs": "aiosearch.equivalence.distributions.draw(types, distribution, seed)",
+            "inputs": "aiosearch.equivalence.program_inputs.draw_for(program, distribution, seed)",
             "trials": [trial.to_dict() for trial in self.trials],
         }
+
+
+def _mostly_rounding(trials: Sequence[Trial]) -> set[int]:
+    """The outputs that rounding decides on most of those trials that give numbers."""
+    numbers = [trial for trial in trials if trial.compared or trial.undetermined]
+    decided = Counter(output for trial in numbers if trial.undetermined for output in trial.unseen)
+    return {output for output, count in decided.items() if 2 * count > len(numbers)}
 
 
 def _distinct_digits(x: float, y: float) -> tuple[str, str]:
@@ -279,9 +311,13 @@ def compare_floats(
     *,
     seed: int = 0,
     strict: bool = False,
-    distributions: Sequence[str] = DISTRIBUTIONS,
+    distributions: Sequence[str] = FLOAT_DISTRIBUTIONS,
+    given: Sequence[Array] | None = None,
 ) -> FloatEvidence:
-    """Runs the original `a` and the candidate `b` in their own types, against float64."""
+    """Runs the original `a` and the candidate `b` in their own types, against float64.
+
+    Inputs that are `given` are one distribution more.
+    """
     require_comparable(a, b)
     evidence = compare_sides(
         ExecutedProgram(a),
@@ -289,17 +325,40 @@ def compare_floats(
         seed=seed,
         strict=strict,
         distributions=distributions,
+        given=given,
     )
     return evidence.remarked(a)
 
 
 def compare_sides(
-    a: RunnableSide, b: RunnableSide, *, seed: int, strict: bool, distributions: Sequence[str]
+    a: RunnableSide,
+    b: RunnableSide,
+    *,
+    seed: int,
+    strict: bool,
+    distributions: Sequence[str] = FLOAT_DISTRIBUTIONS,
+    given: Sequence[Array] | None = None,
 ) -> FloatEvidence:
-    """Compares whatever can be run, on each of `distributions`; the truth is that of `a`."""
+    """Compares whatever can be run, on each of `distributions`; the truth is that of `a`.
+
+    What is `given` are inputs that `a` is known to be run on, if any are.
+    """
     names = [*distributions, *not_finite(a, strict)]
-    trials = (compare_on(draw(a.inputs, name, seed), a, b, name, strict) for name in names)
+    trials = [compare_on(a.draw(name, seed), a, b, name, strict) for name in names]
+    if given is not None:
+        trials.append(compare_on(in_types(a.inputs, given), a, b, GIVEN, strict))
     return FloatEvidence(seed, strict, tuple(trials))
+
+
+def in_types(types: Sequence[TensorType], values: Sequence[Array]) -> list[Array]:
+    """Values as inputs of these types; raises ShapeError where they do not fit."""
+    shapes, wanted = [np.shape(value) for value in values], [type_.shape for type_ in types]
+    if shapes != wanted:
+        raise ShapeError(f"the inputs given have shapes {shapes}, and should have {wanted}")
+    return [
+        rounded(np.asarray(value).astype(working(type_.dtype)), type_.dtype)
+        for type_, value in zip(types, values, strict=True)
+    ]
 
 
 def compare_on(
@@ -312,7 +371,7 @@ def compare_on(
     dtypes = [type_.dtype for type_ in a.outputs]
     with np.errstate(all="ignore"):
         outputs = [
-            _FloatOutput(number, dtype, a.unit(dtype), our, their, real, strict)
+            _FloatOutput(number, dtype, a, our, their, real, strict)
             for number, (dtype, our, their, real) in enumerate(
                 zip(dtypes, ours, theirs, truth, strict=True)
             )
@@ -334,7 +393,7 @@ class _FloatOutput:
         self,
         number: int,
         dtype: DType,
-        unit: float,
+        side: RunnableSide,
         ours: Array,
         theirs: Array,
         truth: NoisyArray,
@@ -346,7 +405,9 @@ class _FloatOutput:
         self.ours = ours.astype(np.float64)
         self.theirs = theirs.astype(np.float64)
         self.truth = truth.value.astype(np.float64)
-        self.loss = math.sqrt(unit)
+        unit = side.unit(dtype)
+        # What was rounded to a narrow type has no more digits in a wide one.
+        self.loss = math.sqrt(max(unit, side.coarsest(number)))
         finite = np.isfinite(self.ours)
         # An element counts if its noise is small beside the output's largest value: small elements
         # of a large output are compared too, at the output's scale.
@@ -360,7 +421,14 @@ class _FloatOutput:
         self.undetermined = int(np.count_nonzero(finite & ~clear))
         self.newly_defined = int(np.count_nonzero(~finite & np.isfinite(self.theirs)))
         # Broken means refuted whatever the error: a number was there, and is not any more.
-        self.broken = self.compared & ~np.isfinite(self.theirs)
+        gone = ~np.isfinite(self.theirs)
+        self.broken = self.compared & gone
+        if (
+            both_finite.size >= _MANY
+            and both_finite.all()
+            and np.count_nonzero(gone) >= _LOST_SHARE * gone.size
+        ):
+            self.broken |= gone
         if strict:
             self.broken |= ~finite & ~_same_kind(self.ours, self.theirs)
         # UNIT is half a unit in the last place, the error of one rounding.

@@ -7,6 +7,7 @@ noise is estimated by running them on `NEARBY` inputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -14,11 +15,13 @@ import numpy as np
 from ..tensor.floats import Array
 from ..tensor.terms import Program
 from ..tensor.types import DType, TensorType
-from .distributions import DISTRIBUTIONS
-from .floats import FloatEvidence, compare_sides
+from .distributions import draw
+from .floats import FloatEvidence, FloatStatus, Trial, compare_sides
+from .program_inputs import FLOAT_DISTRIBUTIONS
 from .rounding.machine import UNIT
 from .rounding.noise import NoisyArray, exactly, remembered, roundings
 from .runnables import ExecutedProgram, RunnableSide, require_alike
+from .typical_inputs import TYPICAL, InputRange, RangeSearch, in_ranges, ranges_by_shape
 from .verdict import Status, Verdict
 
 NEARBY = 8
@@ -53,27 +56,38 @@ def compare_functions(
     *,
     seed: int = 0,
     strict: bool = False,
-    distributions: Sequence[str] = DISTRIBUTIONS,
+    distributions: Sequence[str] = FLOAT_DISTRIBUTIONS,
+    given: Sequence[Array] | None = None,
 ) -> FloatEvidence:
     """Runs the original `a` and the candidate `b` in their own types, against float64.
 
     What rounding does to the original is estimated: it is the largest change of its float64 outputs
     at `NEARBY` inputs whose elements are each half a unit in the last place away; in wider types
-    than half, as many of these as rounding a sum of all elements comes to.
+    than half, as many of these as rounding a sum of all elements comes to. Inputs that are `given`
+    are one distribution more.
     """
     ours, theirs = _side(a, seed), _side(b, seed)
     require_alike(ours, theirs, "functions")
-    return compare_sides(ours, theirs, seed=seed, strict=strict, distributions=distributions)
+    return compare_sides(
+        ours, theirs, seed=seed, strict=strict, distributions=distributions, given=given
+    )
 
 
 def verify_functions(
-    a: Comparable, b: Comparable, because: str, *, seed: int = 0, strict: bool = False
+    a: Comparable,
+    b: Comparable,
+    because: str,
+    *,
+    seed: int = 0,
+    strict: bool = False,
+    given: Sequence[Array] | None = None,
 ) -> Verdict:
     """What floats say where nothing else can be asked; `because` states what stands in the way.
 
-    They are believed where half of the distributions say something, and of every output.
+    They are believed where half of the distributions say something, or most of the typical inputs
+    and those that are `given`, and of every output.
     """
-    floats = compare_functions(a, b, seed=seed, strict=strict)
+    floats = compare_functions(a, b, seed=seed, strict=strict, given=given)
     if floats.outcome == "differ":
         worst = floats.first_failed
         reason = f"{worst.place}, on {worst.distribution} inputs of seed {seed}"
@@ -89,11 +103,17 @@ def verify_functions(
 def _silence(floats: FloatEvidence) -> str:
     """Why floats say nothing, if they do not; see `FloatEvidence.skipped`."""
     skipped = [trial for trial in floats.trials if trial.distribution in floats.skipped]
-    if 2 * len(skipped) > len(floats.trials):
+    if 2 * len(skipped) > len(floats.trials) and not _tell(floats.usual):
         return f"{skipped[0].reason} on {', '.join(floats.skipped)} inputs"
     if floats.unseen:
         return f"no element of output {floats.unseen[0]} can be compared"
     return ""
+
+
+def _tell(trials: Sequence[Trial]) -> bool:
+    """Whether most of `trials` say something."""
+    passed = [trial for trial in trials if trial.status is FloatStatus.PASSED]
+    return 2 * len(passed) > len(trials)
 
 
 def _side(subject: Comparable, seed: int) -> RunnableSide:
@@ -118,6 +138,27 @@ class _Estimated:
     def unit(self, dtype: DType) -> float:
         """The unit of `dtype`; float64's for types that are exact."""
         return UNIT.get(dtype, UNIT[DType.F64])
+
+    def coarsest(self, output: int) -> float:
+        """That of all inputs and of the output itself: what is between is not known."""
+        types = [*self.inputs, self.outputs[output]]
+        return max(UNIT.get(type_.dtype, 0.0) for type_ in types)
+
+    def draw(self, distribution: str, seed: int) -> list[Array]:
+        if distribution in TYPICAL:
+            return in_ranges(self.inputs, self._ranges, distribution, seed)
+        return draw(self.inputs, distribution, seed)
+
+    @cached_property
+    def _ranges(self) -> tuple[InputRange, ...]:
+        """Ranges on which most of what it gives is finite."""
+        return RangeSearch(self.inputs, self._finite).best(ranges_by_shape(self.inputs))
+
+    def _finite(self, ranges: tuple[InputRange, ...]) -> list[float]:
+        """The share of each output's elements that is finite."""
+        inputs = in_ranges(self.inputs, ranges, TYPICAL[0], 0)
+        outputs = self._double([exactly(x).value for x in inputs])
+        return [float(np.mean(np.isfinite(value))) if value.size else 1.0 for value in outputs]
 
     def own(self, inputs: Sequence[Array]) -> list[Array]:
         return self.function.own(inputs)

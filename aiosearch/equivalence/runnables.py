@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol
 
 from ..tensor.errors import ShapeError
 from ..tensor.floats import Array
 from ..tensor.terms import LITERAL, Program, Term, walk
-from ..tensor.types import DType, TensorType
+from ..tensor.types import DType, Place, TensorType
 from .distributions import NANS, SPECIAL, special
+from .program_inputs import draw_for
 from .rounding.machine import OWN, UNIT, execute
 from .rounding.noise import TYPED, TYPED_ROUGHLY, NoisyArray, stored_inputs
 from .tensorfloat import has_products
@@ -34,6 +36,14 @@ class RunnableSide(Protocol):
 
     def unit(self, dtype: DType) -> float:
         """The relative error that outputs of `dtype` have at least, where it rounds."""
+        ...
+
+    def coarsest(self, output: int) -> float:
+        """The largest unit among the types that an output is computed from."""
+        ...
+
+    def draw(self, distribution: str, seed: int) -> list[Array]:
+        """Inputs from a distribution of this name, which may suit the side."""
         ...
 
     def own(self, inputs: Sequence[Array]) -> list[Array]:
@@ -63,6 +73,27 @@ class ExecutedProgram:
         """The unit of `dtype`, or that of the matrix unit for float32."""
         unit = UNIT.get(dtype, UNIT[DType.F64])
         return max(unit, self._product_unit) if dtype is DType.F32 else unit
+
+    def coarsest(self, output: int) -> float:
+        return self._coarsest[output]
+
+    @cached_property
+    def _coarsest(self) -> list[float]:
+        """`coarsest` of each output; values inside of kernels are in registers."""
+        return [
+            max(
+                (
+                    UNIT.get(term.dtype, 0.0)
+                    for term in walk([output])
+                    if term.place is Place.DEVICE
+                ),
+                default=0.0,
+            )
+            for output in self.program.outputs
+        ]
+
+    def draw(self, distribution: str, seed: int) -> list[Array]:
+        return draw_for(self.program, distribution, seed)
 
     def own(self, inputs: Sequence[Array]) -> list[Array]:
         return execute(self.program, OWN, inputs)

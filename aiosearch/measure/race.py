@@ -35,7 +35,17 @@ from msgspec.structs import replace
 
 from .candidates import Compiled, Failure
 from .errors import ExecutorError
-from .ratios import Ratio, hidden, loses, noise, paired_ratio, wins
+from .ratios import (
+    LEAST_CALLS,
+    Ratio,
+    farthest,
+    hidden,
+    loses,
+    noise,
+    paired_ratio,
+    tail_ratio,
+    wins,
+)
 
 
 class Way(enum.StrEnum):
@@ -50,6 +60,14 @@ class Way(enum.StrEnum):
 
     XLA launches them one by one, or replays a recorded graph, as its flags say.
     """
+    QUEUED = "queued"
+    """Several calls in flight: results are waited for when all of them have been dispatched."""
+    CHAINED = "chained"
+    """Each call takes something of what the one before gave, and only the last is waited for."""
+    ALTERNATED = "alternated"
+    """Calls by turns with other work of XLA, which has the threads and the caches in between."""
+    BUSY = "busy"
+    """Calls that are waited for, while another process keeps a core busy."""
 
     @property
     def told(self) -> str:
@@ -61,6 +79,10 @@ _WAY_TEXT = {
     Way.HOT: "called on inputs in the caches",
     Way.COLD: "called on inputs in no cache",
     Way.LOOPED: "in a loop inside one call",
+    Way.QUEUED: "with several calls in flight",
+    Way.CHAINED: "in a chain of calls",
+    Way.ALTERNATED: "by turns with other work of XLA",
+    Way.BUSY: "beside a busy core",
 }
 
 
@@ -77,6 +99,8 @@ class Samples(Struct, frozen=True):
 
     wall: tuple[float, ...] = ()
     cpu: tuple[float, ...] = ()
+    calls: tuple[float, ...] = ()
+    """Seconds of single calls by wall clock, for tails, where calls were timed one by one."""
 
     def of(self, clock: Clock) -> tuple[float, ...]:
         return self.wall if clock is Clock.WALL else self.cpu
@@ -159,6 +183,27 @@ class Race(Struct, frozen=True):
             if ratio is not None and heard is not None and loses(ratio, heard):
                 ways.append(way)
         return tuple(ways)
+
+    def tail(self, contender: int, way: Way, *, over: int = 0) -> Ratio | None:
+        """How many times as fast the slow calls are, see `tail_ratio`; None where there are too
+        few."""
+        return self._tail(self.laps[over], self.laps[contender], way)
+
+    def lost_tails(self, contender: int) -> tuple[Way, ...]:
+        """The ways in which a contender's slow calls are slower, above what its twin's differ."""
+        ways = []
+        for way in self.ways:
+            ratio = self.tail(contender, way)
+            twins = self._tail(self.laps[0], self.again, way)
+            if ratio is not None and twins is not None and loses(ratio, farthest(twins)):
+                ways.append(way)
+        return tuple(ways)
+
+    def _tail(self, base: Lap, challenger: Lap, way: Way) -> Ratio | None:
+        calls = [lap.samples[way].calls for lap in (base, challenger) if way in lap.samples]
+        if len(calls) < 2 or min(map(len, calls)) < LEAST_CALLS:
+            return None
+        return tail_ratio(*calls)
 
     @property
     def deciding(self) -> Way:

@@ -29,6 +29,11 @@ LOUD = 0.2
 CONFIDENCE = 0.95
 """What the interval of a `Ratio` aims at; fewer than `LEAST_ROUNDS` cannot reach it."""
 
+TAIL = 0.9
+"""The share of calls that are no slower than what is called the tail."""
+LEAST_CALLS = 60
+"""With fewer calls the interval of a tail ends at the slowest call of all, whatever that met."""
+
 
 class Ratio(Struct, frozen=True):
     """How many times as fast, with an interval for the median that assumes no distribution."""
@@ -67,11 +72,39 @@ def interval(rounds: int) -> tuple[int, float]:
         cut, tail = cut + 1, wider
 
 
+def tail_ratio(base: Sequence[float], challenger: Sequence[float]) -> Ratio:
+    """How many times as fast the slow calls are: the ratio of what nine of ten calls stay below.
+
+    Slow calls of both do not come in pairs, so each side's quantile has an interval of its own, by
+    ranks, and that of the ratio is between their far ends: wider than it need be, and never
+    narrower. `TAIL` of 100 calls lies between the 84th and the 96th of them.
+    """
+    times, others = sorted(base), sorted(challenger)
+    if not times or not others:
+        raise ValueError("a ratio needs a call of either side")
+    least, middle, most = (times[rank] for rank in _tail_ranks(len(times)))
+    best, usual, worst = (others[rank] for rank in _tail_ranks(len(others)))
+    return Ratio(middle / usual, least / worst, most / best, CONFIDENCE)
+
+
+def _tail_ranks(calls: int) -> tuple[int, int, int]:
+    """The ranks of the `TAIL` of so many calls, between the ends of its interval."""
+    middle = calls * TAIL
+    # A binomial count of calls below the true quantile; two deviations of it hold 95 %.
+    spread = 2 * math.sqrt(calls * TAIL * (1 - TAIL))
+    ranks = (math.floor(middle - spread), math.floor(middle), math.ceil(middle + spread))
+    lowest, usual, highest = (min(max(rank, 0), calls - 1) for rank in ranks)
+    return lowest, usual, highest
+
+
 def noise(first: Sequence[float], again: Sequence[float]) -> float:
     """How far from equal the same thing, timed twice, may seem: 0.02 is two percent, 0 not at
     all."""
-    ratio = paired_ratio(first, again)
-    # The end of the interval that is farther from 1, in either direction
+    return farthest(paired_ratio(first, again))
+
+
+def farthest(ratio: Ratio) -> float:
+    """How far from 1 the interval of a ratio reaches, in either direction."""
     return max(ratio.high, 1 / ratio.low) - 1
 
 

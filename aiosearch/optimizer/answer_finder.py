@@ -3,8 +3,8 @@ the results store, or else generated, raced and stored.
 
 `AnswerFinder` asks three questions, each with a `Key` of its own: which source is the fastest for a
 program (`answer`), which answers pay in the function as a whole (`whole`), and whether the drop-in
-pays where it is called (`lost_as_called`). What noise left open is not stored, so that it is asked
-again.
+pays where it is called (`as_called`). What noise left open is stored with its best guesses, which
+are raced again the next time: that takes seconds, where a search takes a minute.
 """
 
 from __future__ import annotations
@@ -52,15 +52,16 @@ from .outcomes.results import Results
 from .outcomes.roofline import work
 from .outcomes.unfinished_work import WorkKind, WorkRecord, WorkStore
 from .progress import ProgressReporter
-from .race.as_called import LONGEST, AsCalledRace, AsCalledTimes
+from .race.as_called import LONGEST, RERUNS, AsCalledRace, AsCalledTimes, is_quiet
+from .race.guesses import decoded, encoded
 from .race.recorded_executor import RecordedExecutor
-from .race.selection import RACE_RERUNS, Selection
+from .race.selection import Selection
 from .race.selector import Selector
 from .race.whole_function import (
     WholeRace,
     called_answer,
     called_key,
-    describe_slower_as_called,
+    confirmed,
     whole_key,
 )
 from .trace.pieces import Subject
@@ -93,6 +94,8 @@ class AnswerFinder:
     _generation: GenerationProcess | None = None
     _work: WorkStore = field(init=False)
     """What was done for answers that are not there yet, so that it need not be done again."""
+    _calls: dict[Key, Answer] = field(default_factory=dict)
+    """What was called for this search; what is in doubt is called again by the next one only."""
 
     async def __aenter__(self) -> AnswerFinder:
         self._work = WorkStore(self.store.path)
@@ -153,13 +156,30 @@ class AnswerFinder:
         # An answer with more effort takes the place of the earlier one, and keeps the names that it
         # went by.
         answer = answer.also(*best.answer.names) if best is not None else answer
-        # An answer that noise may have hidden a better one from is used now, and searched again
-        # next time.
-        if not selection.in_doubt and (answer.faster or rung.name != UNFINISHED):
+        if answer.faster or rung.name != UNFINISHED:
             await to_thread.run_sync(self.store.keep, answer)
             if last:
                 await record.forget()
         return Found(answer, False, selection.tried, selection.in_doubt)
+
+    async def raced_again(self, subject: Subject, rung: Rung, earlier: Answer) -> Found:
+        """Races what noise may have hidden from an earlier call, and searches nothing."""
+        self.tell(f"{subject.program.name}: racing again what noise may have hidden")
+        selector = Selector(
+            await self._ready(), subject.program, rung.budget, self.seed, self.strict, self.tell,
+            self.settings,
+        )  # fmt: skip
+        selection = await selector.select(decoded(earlier.guesses))
+        answer = await to_thread.run_sync(
+            self._answered, earlier.key, earlier.name, selection, earlier.effort
+        )
+        # What was tried the last time is known still.
+        again = {tried.how for tried in answer.evidence.tried}
+        before = [tried for tried in earlier.evidence.tried if tried.how not in again]
+        evidence = msgspec.structs.replace(answer.evidence, tried=(*answer.evidence.tried, *before))
+        answer = msgspec.structs.replace(answer, evidence=evidence).also(*earlier.names)
+        await to_thread.run_sync(self.store.keep, answer)
+        return Found(answer, False, evidence.tried, selection.in_doubt)
 
     async def whole(
         self,
@@ -189,48 +209,62 @@ class AnswerFinder:
         await record.forget(WorkKind.RACE if race.in_doubt else None)
         return WholeFunctionResult(answer, remembered=False, in_doubt=race.in_doubt)
 
-    async def lost_as_called(
+    async def as_called(
         self,
         call: AsCalledRace,
         optimized: Optimized[..., PyTree],
         cut: CutFunction,
         faster: Mapping[Subject, Answer],
         rung: Rung,
-    ) -> str:
-        """Why the drop-in is not faster where it is called; empty where it is, or where that does
-        not matter.
+    ) -> Answer | None:
+        """What the drop-in gains where it is called; `None` where it is not called.
 
         It is called a thousand times, and so only if that has no effects, and after something was
-        timed for this function: an answer of an earlier process has passed already.
+        timed for this function. A claim that was measured on a noisy machine is measured again on
+        one that is quieter.
         """
         if any(piece.jaxpr.effects for piece in cut.pieces):
-            return ""  # each call of the thousand would be heard
+            return None  # each call of the thousand would be heard
         any_answer = next(iter(faster.values()))
         key = await to_thread.run_sync(called_key, any_answer.key, cut, faster)
+        if key in self._calls:
+            return self._calls[key]
         earlier = await to_thread.run_sync(self.store.find, key)
-        if earlier is None:
-            short = any_answer.timings.original < LONGEST and call.possible
-            real = self.executor is None or not self.executor.virtual
-            if not (short and real):
-                return ""
-            self.tell(f"{title(cut.function, None)}: calling it here")
-            self.reporter.doing("calling it here")
-            called = await self._called(call, optimized)
-            earlier = called_answer(key, cut, called, rung.name)
-            if not called.in_doubt:
-                await to_thread.run_sync(self.store.keep, earlier)
-        return (
-            "" if earlier.faster else describe_slower_as_called(title(cut.function, None), earlier)
-        )
+        if earlier is not None and not (earlier.uncertain and is_quiet()):
+            self._calls[key] = earlier
+            return earlier
+        short = any_answer.timings.original < LONGEST and call.possible
+        real = self.executor is None or not self.executor.virtual
+        if not (short and real):
+            return earlier
+        self.tell(f"{title(cut.function, None)}: calling it here")
+        self.reporter.doing("calling it here")
+        called = await self._called(call, optimized, rung.budget.race_seconds)
+        answer = called_answer(key, cut, called, rung.name)
+        if earlier is not None and answer.timings.noise > earlier.timings.noise:
+            answer = earlier
+        self._calls[key] = answer
+        if not called.in_doubt:
+            await to_thread.run_sync(self.store.keep, answer)
+        return answer
 
-    async def _called(self, call: AsCalledRace, optimized: Optimized[..., PyTree]) -> AsCalledTimes:
+    async def confirm(self, answer: Answer, called: Answer) -> Answer:
+        """The answer with the figures of its calls, so that a gain has one wherever it stands."""
+        restated = confirmed(answer, called)
+        if restated != answer:
+            await to_thread.run_sync(self.store.keep, restated)
+        return restated
+
+    async def _called(
+        self, call: AsCalledRace, optimized: Optimized[..., PyTree], seconds: float
+    ) -> AsCalledTimes:
         """Calls both, again where noise hides which one is faster."""
-        called = await to_thread.run_sync(call.race, optimized)
-        for _ in range(RACE_RERUNS):
+        called = await to_thread.run_sync(call.race, optimized, seconds)
+        for _ in range(RERUNS):
             if not called.in_doubt:
                 break
             self.tell("noise hides which one is faster where it is called; calling it again")
-            called = await to_thread.run_sync(call.race, optimized)
+            called = await to_thread.run_sync(call.race, optimized, seconds)
         return called
 
     async def _named(self, answer: Answer, name: str) -> None:
@@ -299,6 +333,7 @@ class AnswerFinder:
 
     def _answered(self, key: Key, name: str, selection: Selection, effort: str) -> Answer:
         winner, original = selection.winner, selection.original
+        over_original, over_plain = selection.ratio(original), selection.ratio(selection.plain)
         packing = _packing(winner)
         original_error, answer_error = _largest_errors(selection.floats)
         return Answer(
@@ -325,10 +360,13 @@ class AnswerFinder:
                 timed_on=str(selection.inputs),
                 ways=times_by_mode(selection.final.race, selection.place),
                 tried=selection.tried,
-                speedup=selection.speedup(original),
-                speedup_over_plain=selection.speedup(selection.plain),
+                speedup=over_original.median,
+                between=(over_original.low, over_original.high),
+                speedup_over_plain=over_plain.median,
+                over_plain_between=(over_plain.low, over_plain.high),
             ),
             packing=packing,
+            guesses=encoded(original, selection.guesses) if selection.in_doubt else "",
         )
 
 

@@ -49,7 +49,11 @@ from .outcomes.report import Found, Report, Tell, WholeFunctionResult
 from .outcomes.results import Results
 from .progress import HearProgress, OptimizeProgress, ProgressReporter, told_progress
 from .race.as_called import AsCalledRace
-from .race.whole_function import is_single_program, stored_arrangement
+from .race.whole_function import (
+    describe_slower_as_called,
+    is_single_program,
+    stored_arrangement,
+)
 from .trace.pieces import Subject
 from .trace.splice import Packed, Replacement, Spliced
 from .trace.traced import CutFunction, Traced, trace
@@ -335,7 +339,10 @@ class _Stages:
             best = self.outcomes.get(subject)
             self.reporter.begins()
             try:
-                outcome = await self.finder.answer(subject, rung, best, last=not later)
+                if best is not None and _is_to_be_raced(best, rung):
+                    outcome = await self.finder.raced_again(subject, rung, best.answer)
+                else:
+                    outcome = await self.finder.answer(subject, rung, best, last=not later)
             except OptimizeError as error:
                 self.not_running.add(subject)
                 self._leave_alone(subject, str(error))
@@ -353,11 +360,14 @@ class _Stages:
         await self._race_as_whole(rung)
         optimized = await self._assembled()
         if self.faster:
-            lost = await self.finder.lost_as_called(
-                self.call, optimized, self.cut, self.faster, rung
-            )
-            if lost:
-                self.faster, self.whole = {}, lost
+            called = await self.finder.as_called(self.call, optimized, self.cut, self.faster, rung)
+            if called is not None and called.faster:
+                await self._confirm(called)
+                code = await to_thread.run_sync(source, self.cut, self.faster)
+                optimized.restate(self._report(optimized.spliced), code.text)
+            elif called is not None:
+                name = title(self.cut.function, None)
+                self.faster, self.whole = {}, describe_slower_as_called(name, called)
                 optimized = await self._assembled()
         self.has_news = False
         return optimized
@@ -382,6 +392,7 @@ class _Stages:
             and not (
                 (outcome := self.outcomes.get(subject)) is not None
                 and rung_named(outcome.answer.effort).covers(rung)
+                and not _is_to_be_raced(outcome, rung)
             )
         ]
 
@@ -434,6 +445,17 @@ class _Stages:
             self.tell(why)
         return optimized
 
+    async def _confirm(self, called: Answer) -> None:
+        """Gives the function's gain the figures of its calls: as a whole, or of its one program."""
+        if isinstance(self.whole, WholeFunctionResult):
+            answer = await self.finder.confirm(self.whole.answer, called)
+            self.whole = msgspec.structs.replace(self.whole, answer=answer)
+            return
+        for subject, earlier in self.faster.items():
+            answer = await self.finder.confirm(earlier, called)
+            self.faster[subject] = answer
+            self.outcomes[subject] = msgspec.structs.replace(self.outcomes[subject], answer=answer)
+
     def _assemble(self) -> tuple[Optimized[..., PyTree], list[str]]:
         """Puts `faster` into the function, with its source and its report; and says what had no
         room. Blocks."""
@@ -442,28 +464,36 @@ class _Stages:
             # Here, in a thread: else the first call would pack in the event loop.
             spliced.packs(self.cut.held)
         too_large = [*map(_without_memory, spliced.too_large)]
-        report = Report(
-            tuple(self.outcomes.values()),
-            (*self.left_alone, *too_large),
-            time.monotonic() - self.started,
-            self.whole,
-            parts=function_parts(self.cut),
-        )
         code = source(self.cut, self.faster)
         optimized: Optimized[..., PyTree] = Optimized(
             spliced,
             source=code.text,
             lacks=code.lacks,
-            report=report,
+            report=self._report(spliced),
             device=device(self.platform),
         )
         return optimized, too_large
+
+    def _report(self, spliced: Spliced) -> Report:
+        return Report(
+            tuple(self.outcomes.values()),
+            (*self.left_alone, *map(_without_memory, spliced.too_large)),
+            time.monotonic() - self.started,
+            self.whole,
+            parts=function_parts(self.cut),
+        )
 
     def _leave_alone(self, subject: Subject, why: str) -> None:
         text = f"{subject.program.name}: {why}"
         if text not in self.left_alone:
             self.left_alone[text] = None
             self.tell(text)
+
+
+def _is_to_be_raced(outcome: Found, rung: Rung) -> bool:
+    """Whether an earlier call searched enough, and noise left open which candidate is faster."""
+    searched = rung_named(outcome.answer.effort).covers(rung)
+    return searched and outcome.remembered and bool(outcome.answer.guesses)
 
 
 def _without_memory(subject: Subject) -> str:

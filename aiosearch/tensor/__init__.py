@@ -10,6 +10,7 @@ from .mugraph import ACCUMULATORS, Block, Kernel, read, write
 from .operator import OPERATORS, Operator
 from .operators import convolution as _convolution
 from .operators import data_movement as _structure
+from .operators import indexing as _indexing
 from .operators import pointwise as _pointwise
 from .operators import reductions as _reductions
 from .sizes import Dim, Size
@@ -46,4 +47,4 @@ __all__ = [
     "write",
 ]
 
-del _convolution, _pointwise, _reductions, _structure
+del _convolution, _indexing, _pointwise, _reductions, _structure

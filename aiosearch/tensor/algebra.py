@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from .sizes import Dim
 
@@ -112,3 +112,26 @@ class Algebra(Protocol[V]):
         """The value in another element type; `dtype` is one of `DType`."""
 
     def shape(self, x: V) -> tuple[Dim, ...]: ...
+
+
+@runtime_checkable
+class DirectAlgebra(Protocol):
+    """Words that an algebra of numbers has beside those of `Algebra`.
+
+    `operators.indexing` defines them in these, with an element for each pair of a place and an
+    index; who computes numbers needs none.
+    """
+
+    def take(self, x: Any, indices: Any, axis: int) -> Any:
+        """The elements at `indices` along an axis; other axes meet, and an index outside is moved
+        to the nearest end."""
+
+    def scatter_add(self, x: Any, indices: Any, updates: Any, axis: int) -> Any:
+        """`x` with each update added at its index along an axis; one outside is dropped."""
+
+    def argmax(self, x: Any, axis: int) -> Any:
+        """The first place of the largest element, or of the first NaN; the axis stays with size
+        one."""
+
+    def cumulative(self, x: Any, axis: int, reduction: str, reverse: bool) -> Any:
+        """The `sum` or `max` of all elements up to each place, or from it on."""

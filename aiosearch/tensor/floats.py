@@ -117,6 +117,37 @@ class Floats:
     def diagonal(self, x: Array) -> Array:
         return np.diagonal(x, axis1=-2, axis2=-1)
 
+    def take(self, x: Array, indices: Array, axis: int) -> Array:
+        places = np.clip(np.nan_to_num(indices), 0, x.shape[axis] - 1).astype(np.int64)
+        shape = list(np.broadcast_shapes(_flat(x, axis), _flat(places, axis)))
+        shape[axis] = x.shape[axis]
+        whole = np.broadcast_to(x, shape)
+        shape[axis] = places.shape[axis]
+        return np.asarray(np.take_along_axis(whole, np.broadcast_to(places, shape), axis))
+
+    def scatter_add(self, x: Array, indices: Array, updates: Array, axis: int) -> Array:
+        size, shape = x.shape[axis], list(x.shape)
+        shape[axis] = updates.shape[axis]
+        places = np.broadcast_to(np.nan_to_num(indices, nan=-1.0), shape)
+        inside = (places >= 0) & (places < size)
+        grid = list(np.indices(shape))
+        grid[axis] = np.where(inside, places, 0).astype(np.int64)
+        total = np.array(x)
+        np.add.at(total, tuple(grid), np.where(inside, np.broadcast_to(updates, shape), 0))
+        return total
+
+    def argmax(self, x: Array, axis: int) -> Array:
+        return np.asarray(np.argmax(x, axis=axis, keepdims=True), dtype=self.working)
+
+    def cumulative(self, x: Array, axis: int, reduction: str, reverse: bool) -> Array:
+        turned = np.flip(x, axis) if reverse else x
+        total = (
+            np.cumsum(turned, axis, dtype=turned.dtype)
+            if reduction == "sum"
+            else np.maximum.accumulate(turned, axis)
+        )
+        return np.asarray(np.flip(total, axis) if reverse else total)
+
     def windows(self, x: Array, axis: int, window: Number, stride: int, dilation: int) -> Array:
         reach = (window - 1) * dilation + 1
         seen = np.lib.stride_tricks.sliding_window_view(x, reach, axis)
@@ -137,3 +168,8 @@ class Floats:
 
     def shape(self, x: Array) -> tuple[int, ...]:
         return x.shape
+
+
+def _flat(x: Array, axis: int) -> tuple[int, ...]:
+    """The shape with size one along `axis`."""
+    return (*x.shape[:axis], 1, *x.shape[axis + 1 :])

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.experimental import pallas as pl
 
 table = jnp.arange(8.0, dtype="float16")
 backwards = jnp.arange(7.0, -1.0, -1.0, dtype="float16")
@@ -77,3 +81,39 @@ def broken(x: jax.Array) -> jax.Array:
 
 def traced(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.trace(a @ b)
+
+
+def repeated(x: jax.Array, count: int, scale: float = 2.0) -> jax.Array:
+    for _ in range(count):
+        x = jnp.tanh(x * scale)
+    return x.sum(-1)
+
+
+def with_numpy(x: jax.Array) -> jax.Array:
+    return x * np.linalg.norm(x)
+
+
+def by_kernel(x: jax.Array) -> jax.Array:
+    def kernel(source: Any, target: Any) -> None:
+        target[...] = source[...] * 2
+
+    doubled: jax.Array = pl.pallas_call(kernel, out_shape=x)(x)
+    return doubled
+
+
+def noisy(weights: dict[str, jax.Array], key: jax.Array) -> jax.Array:
+    """Takes what no type on a command line says: a tree, and a key."""
+    noise = jax.random.normal(key, weights["x"].shape)
+    return jnp.diag((weights["x"] + noise) @ weights["y"])
+
+
+def noisy_inputs() -> tuple[dict[str, jax.Array], jax.Array]:
+    return {"x": jnp.ones((32, 16)), "y": jnp.ones((16, 32))}, jax.random.key(1)
+
+
+def misled(x: jax.Array) -> jax.Array:
+    return x
+
+
+def misled_inputs() -> int:
+    return 3

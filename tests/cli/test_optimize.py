@@ -191,7 +191,13 @@ def test_what_is_kept_of_what_was_interrupted_is_named() -> None:
             [f"{FUNCTIONS}traced", f"--arg=f32[2,{10**23}]"],
             f"--arg f32[2,{10**23}]: {10**23} is too large for a size",
         ),
-        ([f"{FUNCTIONS}traced", "--arg=a=f32"], "--arg a=f32: write it as f32[16,4096]"),
+        ([f"{FUNCTIONS}traced", "--arg=a=f32"], "--arg a=f32: write a type, as f32[16,4096]"),
+        ([f"{FUNCTIONS}traced", "--arg=f32[8x512]"], "; f32[8,512] is meant?"),
+        ([f"{FUNCTIONS}repeated", "--arg=f32[4]", "--arg=count=3", "--arg=count=4"], "count twice"),
+        ([f"{FUNCTIONS}repeated", "--arg=f32[4]", "--arg=n=3"], "takes no argument of that name"),
+        ([f"{FUNCTIONS}repeated", "--arg=f32[4]", "--arg=i32[]"], "--arg n=3"),
+        ([f"{FUNCTIONS}with_numpy", "--arg=f32[4]"], "write jnp there"),
+        ([f"{FUNCTIONS}misled"], "misled_inputs gives int, and should give the tuple"),
         ([f"{FUNCTIONS}traced", "--arg=a=f32[2]", "--arg=a=f32[2]"], "--arg gives a twice"),
         ([f"{FUNCTIONS}by_name", "--arg=f32[2]"], "'scale'; give the type of each, as --arg f32"),
         ([f"{FUNCTIONS}by_name", "--arg=sale=f32[2]"], "of that name (did you mean scale?)"),
@@ -215,6 +221,17 @@ def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
     assert "Traceback" not in outcome.err
     assert told in outcome.err
     assert len(outcome.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [("repeated", "--arg=f32[64,64]", "--arg=count=3"), ("noisy",)])
+def test_arguments_that_no_type_says_are_values_or_examples(
+    cli: Cli, words: tuple[str, ...]
+) -> None:
+    """A number is given by name; trees and keys are what the module's `noisy_inputs` gives."""
+    name, *arguments = words
+    outcome = cli("optimize", f"{FUNCTIONS}{name}", *arguments, "--effort=quick", "--json")
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["programs"]
 
 
 @pytest.mark.parametrize(

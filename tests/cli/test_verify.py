@@ -329,3 +329,15 @@ def test_one_order_for_all_graphs(cli: Cli) -> None:
     assert code == 1
     assert [line["verdict"] for line in lines] == ["refuted", "proved", "proved"]
     assert all(line["inputs"] == {"X": 0, "W1": 1, "W2": 2} for line in lines)
+
+
+def test_arguments_that_are_no_arrays_are_given_by_value(cli: Cli) -> None:
+    """Both functions are of their other arguments then."""
+    pair = [f"{FUNCTIONS}repeated", f"{FUNCTIONS}repeated", "--arg=f32[4,8]"]
+    assert verdict(cli("verify", *pair, "--arg=count=2", "--json")) == "proved"
+
+
+def test_a_kernel_for_a_gpu_that_is_absent_is_told_how_to_run(cli: Cli) -> None:
+    outcome = cli("verify", f"{FUNCTIONS}by_kernel", f"{FUNCTIONS}doubled", "--arg=f32[8]")
+    assert outcome.code == 1
+    assert "where there is no GPU, pallas_call takes interpret=True" in outcome.out

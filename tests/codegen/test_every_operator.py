@@ -13,6 +13,7 @@ from testkit.kernels.native_run import KINDS, drawn, program
 from testkit.kernels.pallas_run import results
 from testkit.programs.every_operator import (
     IN_GRAPHS,
+    NO_KERNELS,
     POINTWISE,
     SIZES,
     SPECIAL,
@@ -24,6 +25,7 @@ from testkit.programs.every_operator import (
 )
 
 from aiosearch.codegen.lower.lowering import lower
+from aiosearch.codegen.lower.value_graph import LoweringError
 from aiosearch.codegen.native.machine import host
 from aiosearch.tensor import OPERATORS, DType, Program, apply, tensor
 
@@ -46,7 +48,22 @@ def right_by_both(made: Program, given: Sequence[Any] | None = None) -> None:
 
 
 def test_no_operator_is_left_out() -> None:
-    assert {*POINTWISE, *names(others(DType.F32)), *IN_GRAPHS} == set(OPERATORS)
+    named = {*POINTWISE, *NO_KERNELS, *names(others(DType.F32)), *IN_GRAPHS}
+    assert named == set(OPERATORS)
+
+
+@pytest.mark.parametrize("name", sorted(NO_KERNELS))
+def test_what_no_kernel_computes_is_refused(name: str) -> None:
+    x = tensor("X", DType.F32, (6,))
+    operands = (x,) * (OPERATORS[name].arity or 0)
+    with pytest.raises(LoweringError, match=f"no kernel computes {name}"):
+        lower(program(apply(name, *operands)))
+
+
+def test_many_places_of_a_long_axis_are_refused() -> None:
+    table, places = tensor("T", DType.F32, (64, 3)), tensor("I", DType.I32, (5, 1))
+    with pytest.raises(LoweringError, match="goes through 64 places for each of 5"):
+        lower(program(apply("take", table, places, axis=0)))
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -137,8 +137,8 @@ def test_scores_that_truth_values_mask_are_judged(low: float) -> None:
 
 
 def test_a_mask_that_drowns_everything_is_named() -> None:
-    """As any number, 1 less it times -1e9 leaves no digit of what it is added to."""
-    one, two = (program(made(X + (1 - Y) * -1e9)) for made in (weights, other))
+    """As any number, 2 and it times -1e9 leaves no digit of what it is added to."""
+    one, two = (program(made(X + (2 + Y) * -1e9)) for made in (weights, other))
     verdict = verify(one, two)
     assert verdict.status is Status.CANNOT_JUDGE
     assert "it multiplies by -1e+09, beside which what is added is lost" in verdict.reason

@@ -1,4 +1,4 @@
-"""A mask that is multiplied by a large number, which nothing that is drawn survives."""
+"""A mask that is multiplied by a large number, which nothing survives but where the mask is 0."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ M = tensor("M", "f32", (4, 8))
 
 
 @pytest.mark.parametrize("masked", [X + (1 - M) * -1e9, X - 1e9 * M])
+def test_a_mask_in_floats_is_judged_as_truth_values(masked: Term) -> None:
+    program, blind = over(X, M)(softmax(masked)), over(X, M)(softmax(X))
+    assert compare_floats(program, program).outcome == "agree"
+    assert compare_floats(program, blind).outcome == "differ"
+
+
+@pytest.mark.parametrize("masked", [X + (2 + M) * -1e9, X - 1e9 * (M * M + 1)])
 def test_the_number_is_named_where_rounding_decides(masked: Term) -> None:
     program = over(X, M)(softmax(masked))
     evidence = compare_floats(program, program)

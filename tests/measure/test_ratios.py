@@ -16,8 +16,10 @@ from aiosearch.measure.ratios import (
     Ratio,
     hidden,
     interval,
+    loses,
     noise,
     paired_ratio,
+    tail_ratio,
     wins,
 )
 
@@ -161,3 +163,19 @@ def test_no_rounds() -> None:
     """A ratio of nothing is refused."""
     with pytest.raises(ValueError, match="a round at least"):
         paired_ratio([], [])
+
+
+def test_a_tail_is_what_nine_of_ten_calls_stay_below() -> None:
+    """A few slow calls make a tail that the median does not see; its interval is by ranks."""
+    steady, bursts = [1.0] * 200, [1.0] * 150 + [4.0] * 50
+    assert paired_ratio(steady, bursts).median == 1
+    ratio = tail_ratio(steady, bursts)
+    assert (ratio.median, ratio.low, ratio.high) == (0.25, 0.25, 0.25)
+    assert loses(ratio, 0.5)
+
+
+def test_a_tail_of_few_slow_calls_is_no_loss() -> None:
+    """Between 7 and 13 of 100 may be slow by chance where one in ten is."""
+    ratio = tail_ratio([1.0] * 100, [1.0] * 88 + [4.0] * 12)
+    assert ratio.high == 1
+    assert not loses(ratio, 0.0)

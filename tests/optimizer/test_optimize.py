@@ -256,12 +256,14 @@ async def test_what_was_found_with_less_effort_is_searched_again(
     assert told[-1] == "traced: found before"
 
 
-async def test_what_noise_hides_is_not_remembered(store: Results) -> None:
+async def test_what_noise_hides_is_remembered_as_a_guess(store: Results) -> None:
     async with Noisy(acts(1e-4)) as noisy:
         made = await found(store, noisy)
     assert made.report.found[0].in_doubt
     assert "too noisy" in str(made.report)
-    assert store.all() == []
+    (kept,) = store.all()
+    assert not kept.faster
+    assert kept.guesses
 
 
 async def test_a_program_that_does_not_run_is_left_alone(store: Results) -> None:

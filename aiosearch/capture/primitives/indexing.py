@@ -1,20 +1,25 @@
-"""Indexing by what is known beforehand: slices, single rows, diagonals.
+"""Indexing: slices, single rows and diagonals where the places are known beforehand, `take` and
+`scatter_add` where they are computed.
 
 Example: `x[:, 1]` is a `gather` whose indices are a constant: a slice of one column. `x[i, i]` over
-an `iota` is a diagonal. Indices that are computed from an input are refused.
+an `iota` is a diagonal. `table[ids]` is a `take` along the first axis, and so is
+`take_along_axis(logits, labels[:, None], 1)` along the second. Of all axes one is taken from at
+computed places; each other one is whole, or walked together with an axis of the indices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...tensor import apply
+from ...tensor import DType, apply
+from ...tensor.types import FLOATING
 from ..jax_types import NumpyArray
-from ..values import TracedValue, known_array, whole
+from ..values import TracedValue, known_array, pointwise, reshaped, uniform, whole
 from .data_movement import joined, sliced, transposed
 from .registry import demand, reads
 
@@ -34,12 +39,32 @@ class PickedIndices:
 def _dynamic_slice(
     x: TracedValue, *starts: TracedValue, slice_sizes: Sequence[int], **params: object
 ) -> TracedValue:
+    computed = [axis for axis, start in enumerate(starts) if known_array(start) is None]
+    for axis in computed:
+        room, size = x.shape[axis], slice_sizes[axis]
+        # A slice of all that there is starts at the first element, whatever is asked for.
+        x = x if room == size else _window(x, starts[axis], axis, size)
+    starts = tuple(_place_of(0) if axis in computed else start for axis, start in enumerate(starts))
     firsts = _firsts(x, starts, slice_sizes)
     picks = [
         PickedIndices(first, 1, size, axis)
         for axis, (first, size) in enumerate(zip(firsts, slice_sizes, strict=True))
     ]
     return picked(x, picks, slice_sizes)
+
+
+def _place_of(number: int) -> TracedValue:
+    return uniform(number, (), DType.I32)
+
+
+def _window(x: TracedValue, start: TracedValue, axis: int, size: int) -> TracedValue:
+    """`size` neighbours along an axis, from a computed place on that is moved inside."""
+    last = _place_of(x.shape[axis] - size)
+    first = pointwise("minimum", pointwise("maximum", start, _place_of(0)), last, dtype=DType.I32)
+    shape = tuple(size if other == axis else 1 for other in range(x.rank))
+    places = whole(apply("iota", shape=shape, axis=axis, dtype=DType.I32), DType.I32)
+    indices = pointwise("add", replace(first, shape=(1,) * x.rank), places, dtype=DType.I32)
+    return whole(apply("take", x.full(), indices.full(), axis=axis), x.dtype)
 
 
 def _firsts(x: TracedValue, starts: Sequence[TracedValue], sizes: Sequence[int]) -> list[int]:
@@ -82,9 +107,13 @@ def _gather(
     indices: TracedValue,
     dimension_numbers: Any,
     slice_sizes: Sequence[int],
+    mode: Any = None,
+    fill_value: Any = None,
     **params: object,
 ) -> TracedValue:
     numbers = dimension_numbers
+    if known_array(indices) is None:
+        return _taken(x, indices, numbers, slice_sizes, mode.name, fill_value)
     table = _index(indices)
     inside = set(numbers.offset_dims)
     rank = len(inside) + table.ndim - 1
@@ -164,3 +193,198 @@ def _diagonal(x: TracedValue, counts: list[int], by: int) -> tuple[TracedValue, 
         x = whole(apply("diagonal", wide), x.dtype)
         counts = [*(counts[axis] for axis in leading), by]
     return x, counts
+
+
+# Places that are computed
+
+
+@dataclass(frozen=True)
+class ComputedPlaces:
+    """How a `gather` or `scatter` with computed indices goes through an array."""
+
+    axis: int
+    """The axis of the array that the computed indices are places of."""
+    places: TracedValue
+    """Those indices, with the axes of all indices."""
+    paired: dict[int, int]
+    """Axes of the array that are walked together with an axis of the indices, and that axis."""
+    whole: tuple[int, ...]
+    """Axes of the array of which all is taken, in order."""
+
+    @property
+    def walked(self) -> list[int]:
+        """The axes of the array that are walked together with indices, in the indices' order."""
+        return sorted(self.paired, key=lambda axis: self.paired[axis])
+
+    @property
+    def free(self) -> list[int]:
+        """The axes of the indices that are walked with none of the array."""
+        return [axis for axis in range(self.places.rank) if axis not in self.paired.values()]
+
+    @property
+    def order(self) -> list[int]:
+        """The axes of the array as `take` goes through them: walked, computed, whole."""
+        return [*self.walked, self.axis, *self.whole]
+
+    def indices(self) -> TracedValue:
+        """The indices as `take` wants them: an axis for each of `order`."""
+        ordered = transposed(self.places, [*sorted(self.paired.values()), *self.free])
+        walked = ordered.shape[: len(self.paired)]
+        count = prod(ordered.shape[len(self.paired) :])
+        shape = (*walked, count, *[1] * len(self.whole))
+        return whole(reshaped(ordered.full(), shape), DType.I32)
+
+
+def _computed(
+    x: TracedValue,
+    indices: TracedValue,
+    index_map: Sequence[int],
+    batching: dict[int, int],
+    sizes: Sequence[int],
+) -> ComputedPlaces:
+    """What a gather or scatter of windows of these `sizes` goes through; raises `CaptureError`
+    where the language cannot say it."""
+    paired, computed = dict(batching), []
+    for column, axis in enumerate(index_map):
+        places = _column(indices, column)
+        if sizes[axis] == x.shape[axis] > 1:
+            continue  # a window of all that there is has one place
+        demand(sizes[axis] == 1, "of windows at places that are computed")
+        along = _ramp_axis(places, x.shape[axis])
+        if along is None:
+            computed.append((axis, places))
+        else:
+            paired[axis] = along
+    demand(len(computed) == 1, "at several places that are computed")
+    demand(len(set(paired.values())) == len(paired), "along a diagonal")
+    (axis, places), *_ = computed
+    others = [other for other in range(x.rank) if other != axis and other not in paired]
+    demand(all(sizes[other] == x.shape[other] for other in others), "of parts of other axes")
+    return ComputedPlaces(axis, places, paired, tuple(others))
+
+
+def _column(indices: TracedValue, at: int) -> TracedValue:
+    """The indices of one axis, which stand beside those of others along the last axis."""
+    last, parts = indices.rank - 1, indices.term.arguments
+    # Columns that were put side by side are known apart, as a ramp beside what is computed.
+    if indices.term.operator.name == "concatenate" and indices.term.parameter("axis") == last:
+        for part in parts:
+            width = int(part.shape[last])  # type: ignore[arg-type]  # sizes are known here
+            if at < width:
+                beside = whole(part, indices.dtype)
+                return sliced(beside, last, at, at + 1).over(indices.shape[:last])
+            at -= width
+    return sliced(indices, last, at, at + 1).over(indices.shape[:last])
+
+
+def _ramp_axis(places: TracedValue, size: int) -> int | None:
+    """The axis along which places are 0, 1, 2, … up to `size`; `None` where they are not."""
+    table = known_array(places)
+    if table is None:
+        return None
+    for axis in range(table.ndim):
+        if table.shape[axis] == size and np.array_equal(
+            _along(np.arange(size), axis, table.shape), table
+        ):
+            return axis
+    return None
+
+
+def _taken(
+    x: TracedValue,
+    indices: TracedValue,
+    numbers: Any,
+    sizes: Sequence[int],
+    mode: str,
+    fill: Any,
+) -> TracedValue:
+    """A `gather` as a `take`; what lies outside is filled, or moved to the nearest end."""
+    offset_dims = _integers(numbers.offset_dims)
+    batched = map(_integers, (numbers.operand_batching_dims, numbers.start_indices_batching_dims))
+    batching = dict(zip(*batched, strict=True))
+    through = _computed(x, indices, _integers(numbers.start_index_map), batching, sizes)
+    inner, table = transposed(x, through.order), through.indices()
+    axis = len(through.paired)
+    result = whole(apply("take", inner.full(), table.full(), axis=axis), x.dtype)
+    if mode == "FILL_OR_DROP":
+        demand(fill is not None or x.dtype in FLOATING, "of whole numbers that are filled in")
+        filler = uniform(float("nan") if fill is None else fill, (), x.dtype)
+        result = pointwise("select", _inside(table, x.shape[through.axis]), result, filler)
+    # [walked, free flattened, whole] to [walked, free, whole], then as the gather has them.
+    free = [through.places.shape[place] for place in through.free]
+    result = result.over(result.shape) if len(free) == 1 else _split(result, axis, free)
+    offsets = [
+        other
+        for other in range(x.rank)
+        if other not in numbers.collapsed_slice_dims and other not in batching
+    ]
+    rank = len(offset_dims) + through.places.rank
+    counts = [place for place in range(rank) if place not in offset_dims]
+    by_indices = [counts[place] for place in (*sorted(through.paired.values()), *through.free)]
+    by_array = [offset_dims[offsets.index(other)] for other in through.whole]
+    # Axes of the array that go one element at a time, and are not collapsed, are of size one there.
+    where = {place: at for at, place in enumerate([*by_indices, *by_array])}
+    ordered = transposed(result, [where[place] for place in sorted(where)])
+    shape = [1] * rank
+    for place, size in zip(sorted(where), ordered.shape, strict=True):
+        shape[place] = size
+    return ordered.over(shape)
+
+
+def _integers(axes: Sequence[int]) -> tuple[int, ...]:
+    """Axes as Python's numbers: jax has NumPy's among them."""
+    return tuple(map(int, axes))
+
+
+def _split(x: TracedValue, axis: int, sizes: Sequence[int]) -> TracedValue:
+    """The value with an axis in several."""
+    shape = (*x.shape[:axis], *sizes, *x.shape[axis + 1 :])
+    return whole(reshaped(x.full(), shape), x.dtype)
+
+
+def _inside(indices: TracedValue, size: int) -> TracedValue:
+    """Whether indices are places of an axis."""
+    low = pointwise("less_equal", _place_of(0), indices, dtype=DType.BOOL)
+    high = pointwise("less", indices, _place_of(size), dtype=DType.BOOL)
+    return pointwise("minimum", low, high, dtype=DType.BOOL)
+
+
+@reads("scatter-add")
+def _scatter_add(
+    x: TracedValue,
+    indices: TracedValue,
+    updates: TracedValue,
+    dimension_numbers: Any,
+    mode: Any = None,
+    **params: object,
+) -> TracedValue:
+    numbers = dimension_numbers
+    batched = map(_integers, (numbers.operand_batching_dims, numbers.scatter_indices_batching_dims))
+    batching = dict(zip(*batched, strict=True))
+    window_dims = _integers(numbers.update_window_dims)
+    counts = [axis for axis in range(updates.rank) if axis not in window_dims]
+    windowed = [
+        axis
+        for axis in range(x.rank)
+        if axis not in numbers.inserted_window_dims and axis not in batching
+    ]
+    sizes = [1] * x.rank
+    for axis, place in zip(windowed, window_dims, strict=True):
+        sizes[axis] = updates.shape[place]
+    index_map = _integers(numbers.scatter_dims_to_operand_dims)
+    through = _computed(x, indices, index_map, batching, sizes)
+    window_of = dict(zip(windowed, window_dims, strict=True))
+    demand(through.axis not in window_of, "of windows at places that are computed")
+    order = [counts[axis] for axis in (*sorted(through.paired.values()), *through.free)]
+    order += [window_of[axis] for axis in through.whole]
+    table, target = through.indices(), transposed(x, through.order)
+    axis = len(through.paired)
+    # What lies outside is dropped, but for indices that are moved inside.
+    if mode.name == "CLIP":
+        last = _place_of(x.shape[through.axis] - 1)
+        table = pointwise("maximum", pointwise("minimum", table, last), _place_of(0))
+    shape = (*table.shape[: axis + 1], *target.shape[axis + 1 :])
+    added = reshaped(transposed(updates, order).full(), shape)
+    total = apply("scatter_add", target.full(), table.full(), added, axis=axis)
+    back = [through.order.index(place) for place in range(x.rank)]
+    return transposed(whole(total, x.dtype), back)

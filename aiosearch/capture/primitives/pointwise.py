@@ -176,11 +176,23 @@ def _pow(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
     if y.number is not None:
         return pointwise("power", x, exponent=y.number)
     # The base as the array has it: rounded to a half, 1.1 to the x is far from the true one.
+    # Whole exponents are converted first, as jax does.
+    exponent = _converted(y, x.dtype)
     if x.held is not None and 0 < x.held < math.inf:
-        whole = "a power whose exponents are whole numbers: cast them to floats first"
-        demand(y.dtype in FLOATING, whole)
-        return pointwise("exponential", y, base=x.held)
-    return pointwise("pow", x, _converted(y, x.dtype), dtype=x.dtype)
+        return pointwise("exponential", exponent, base=x.held)
+    return pointwise("pow", x, exponent, dtype=x.dtype)
+
+
+@reads("rem")
+def _rem(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
+    # Of integers only by a number: what is left of a division by zero differs between devices.
+    demand(x.dtype in FLOATING or bool(y.number), "of whole numbers by what is computed")
+    return pointwise("rem", x, y, dtype=x.dtype)
+
+
+@reads("lgamma")
+def _lgamma(x: TracedValue, **params: object) -> TracedValue:
+    return pointwise("lgamma", x)
 
 
 @reads("exp2")

@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from ...tensor import DType, Term, apply, literal
-from ..values import TracedValue, pointwise, uniform, whole
+from ...tensor.types import FLOATING
+from ..values import TracedValue, element_type, pointwise, uniform, whole
 from .data_movement import padded, sliced, transposed
 from .registry import demand, reads
 
@@ -60,6 +61,33 @@ def _any(x: TracedValue, axes: Sequence[int]) -> TracedValue:
 
 def _not(x: TracedValue) -> TracedValue:
     return replace(x, term=apply("equal", x.term, literal(0)))
+
+
+def _declare_place(primitive: str) -> None:
+    @reads(primitive)
+    def rule(
+        x: TracedValue, axes: Sequence[int], index_dtype: object, **params: object
+    ) -> TracedValue:
+        demand(element_type(index_dtype) is DType.I32, f"places in {index_dtype}")
+        demand(x.dtype in (*FLOATING, DType.I32), f"of {x.dtype}")
+        (axis,) = axes
+        shape = tuple(size for place, size in enumerate(x.shape) if place != axis)
+        term = apply(primitive, x.wide(axes).full(), axis=axis)
+        return TracedValue(term, shape, DType.I32)
+
+
+def _declare_cumulative(primitive: str) -> None:
+    @reads(primitive)
+    def rule(x: TracedValue, axis: int, reverse: bool, **params: object) -> TracedValue:
+        demand(x.dtype in FLOATING or primitive == "cumsum", "of whole numbers")
+        demand(x.dtype is not DType.BOOL, "of truth values")
+        return whole(apply(primitive, x.full(), axis=axis, reverse=bool(reverse)), x.dtype)
+
+
+for _primitive in ("argmax", "argmin"):
+    _declare_place(_primitive)
+for _primitive in ("cumsum", "cummax", "cummin"):
+    _declare_cumulative(_primitive)
 
 
 _POOLED = {

@@ -35,7 +35,8 @@ def add_arg(parser: Flags, note: str = "") -> None:
         action="append",
         default=[],
         metavar="TYPE",
-        help="the type of a function's next argument, as f32[16,4096]; may be repeated" + note,
+        help="the type of a function's next argument, as f32[16,4096], or NAME=VALUE of one that is"
+        " no array: n=3, exact=true, key=key(0); may be repeated" + note,
     )
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...arguments import nearest
-from ...capture.jax_types import Function
+from ...capture.jax_types import Function, PyTree
 from ...optimizer import emit, names
 from ...tensor import Program, TensorType
 from ..output.streams import UsageError
 from . import programs
-from .objects import UserObject
+from .objects import UserObject, load
 from .values import is_file
 
 
@@ -32,6 +32,8 @@ class FunctionTarget:
     """The arguments that stay the same from call to call."""
     named: Mapping[str, TensorType] = field(default_factory=dict)
     """Of the arguments that are given by name."""
+    values: tuple[PyTree, ...] | None = None
+    """Arguments themselves, where the module of the function gives examples; then no `types`."""
 
     @property
     def all_types(self) -> list[TensorType]:
@@ -41,18 +43,40 @@ class FunctionTarget:
 
 def target(arguments: argparse.Namespace) -> FunctionTarget:
     """What the command line names; a program is taken as JAX code that computes it."""
-    name, (positional, named) = arguments.function, programs.named_types(arguments.arg)
+    name, (texts, statics) = arguments.function, programs.static_values(arguments.arg)
+    positional, named = programs.named_types(texts)
     if programs.is_function(name):
         programs.require_no_dtype(name, arguments.dtype)
-        function = programs.function(name)
+        function = programs.function(name, statics)
+        if not arguments.arg and (example := example_inputs(name)) is not None:
+            places = _places(arguments.constant, function, len(example))
+            return FunctionTarget(name, function, [], places, values=example)
         positional, named = bound(name, function, positional, named)
         places = _places(arguments.constant, function, len(positional))
         return FunctionTarget(name, function, positional, places, named)
     program = programs.typed_program(name, programs.sizes(arguments.shape), arguments.dtype)
-    if positional or named:
+    if arguments.arg:
         raise UsageError(f"--arg is for functions; {name} is a program, whose sizes --shape sets")
     function, types = _function(program), [term.type for term in program.inputs]
     return FunctionTarget(name, function, types, _places(arguments.constant, function, len(types)))
+
+
+def example_inputs(name: str) -> tuple[PyTree, ...] | None:
+    """Arguments that the module of `mymodule:f` gives by a function `f_inputs`, if it has one.
+
+    They may be trees of arrays and keys, which no type on the command line says.
+    """
+    where, _, function = name.rpartition(":")
+    give: UserObject = getattr(load(where), f"{function}_inputs", None)
+    if give is None:
+        return None
+    values: UserObject = give()
+    if not isinstance(values, tuple):
+        raise UsageError(
+            f"{name}_inputs gives {type(values).__name__}, and should give the tuple of the"
+            f" arguments of {function}"
+        )
+    return values
 
 
 def source_files(target: FunctionTarget) -> list[Path]:

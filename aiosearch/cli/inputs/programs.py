@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import json
 import re
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...arguments import nearest
-from ...capture.jax_types import Function
+from ...capture.jax_types import Function, PyTree
 from ...tensor import DType, LabelError, Program, TensorError, TensorType, Term
 from ...tensor.files import from_json
 from ...tensor.labels import check_labels
@@ -27,6 +32,15 @@ if TYPE_CHECKING:
 
 Runs: TypeAlias = "JaxFunction | Program"
 
+StaticValue: TypeAlias = "object"
+"""The value of an argument that is no array: a number, a truth value, a text, a tuple or a key."""
+
+Statics: TypeAlias = "Mapping[str, StaticValue]"
+"""Such values by the names of their arguments."""
+
+NO_STATICS: Statics = MappingProxyType({})
+
+_KEY = re.compile(r"key\((\d+)\)")
 _ARGUMENT = re.compile(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]")
 _TYPES = {name: dtype for dtype, long in ARRAY_NAMES.items() for name in (dtype.value, long)}
 _FLOATING = ("f64", "f32", "f16", "bf16")
@@ -58,6 +72,69 @@ def sizes(flags: Sequence[str]) -> dict[str, int]:
 def types(texts: Sequence[str]) -> list[TensorType]:
     """What `--arg f32[16,4096]` says, once for each."""
     return [_type(text, text) for text in texts]
+
+
+def static_values(texts: Sequence[str]) -> tuple[list[str], Statics]:
+    """What `--arg` says of types, and the values of `--arg n=3`: arguments that are no arrays.
+
+    A value is a number, true, false, a text in quotes or the key of a seed, `key(0)`.
+    """
+    rest: list[str] = []
+    values: dict[str, StaticValue] = {}
+    for text in texts:
+        name, equals, literal = text.partition("=")
+        if not equals or _ARGUMENT.fullmatch(literal.strip()):
+            rest.append(text)
+            continue
+        if name in values:
+            raise UsageError(f"--arg gives {name} twice")
+        values[name] = _static_value(text, literal.strip())
+    return rest, values
+
+
+def _static_value(flag: str, literal: str) -> StaticValue:
+    if key := _KEY.fullmatch(literal):
+        import jax
+
+        return jax.random.key(int(key[1]))
+    try:
+        value: StaticValue = json.loads(literal)
+    except ValueError:
+        raise UsageError(
+            f"--arg {flag}: write a type, as f32[16,4096], or the value of an argument that is no"
+            ' array: a number, true, false, "text" or key(0)'
+        ) from None
+    return tuple(value) if isinstance(value, list) else value
+
+
+def with_statics(target: str, function: Function, statics: Statics) -> Function:
+    """The function of its other arguments, where some have values that stay the same.
+
+    A `functools.partial` would have all behind the first such argument given by name.
+    """
+    if not statics:
+        return function
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        raise UsageError(f"{target} does not say what its arguments are called") from None
+    for name in statics:
+        if name not in signature.parameters:
+            close = nearest(name, signature.parameters)
+            raise UsageError(f"--arg {name}=...: {target} takes no argument of that name{close}")
+    free = signature.replace(
+        parameters=[each for name, each in signature.parameters.items() if name not in statics]
+    )
+
+    @functools.wraps(function)
+    def call(*args: PyTree, **keywords: PyTree) -> PyTree:
+        values = free.bind(*args, **keywords).arguments | dict(statics)
+        places = {name: values[name] for name in signature.parameters if name in values}
+        complete = inspect.BoundArguments(signature, OrderedDict(places))
+        return function(*complete.args, **complete.kwargs)
+
+    call.__signature__ = free  # type: ignore[attr-defined]  # as `inspect` looks for it
+    return call
 
 
 def named_types(texts: Sequence[str]) -> tuple[list[TensorType], dict[str, TensorType]]:
@@ -110,9 +187,11 @@ def require_no_dtype(target: str, dtype: str | None) -> None:
         raise UsageError(f"--dtype is for built-in programs; {target} has types of its own")
 
 
-def read_function(target: str, arguments: Sequence[TensorType]) -> Program:
+def read_function(
+    target: str, arguments: Sequence[TensorType], statics: Statics = NO_STATICS
+) -> Program:
     """A function as a program, whose last inputs are the arrays that it closed over."""
-    return _capture(target, arguments).program
+    return _capture(target, arguments, statics).program
 
 
 def program_pair(
@@ -121,12 +200,13 @@ def program_pair(
     sizes_by_name: Mapping[str, int],
     arguments: Sequence[TensorType],
     dtype: str | None = None,
+    statics: Statics = NO_STATICS,
 ) -> ProgramPair:
     """Two programs; a function without arguments given takes those of the other program."""
     targets = (name_a, name_b)
     programs, arguments = _programs(targets, sizes_by_name, arguments, dtype)
     functions = [name for name in dict.fromkeys(targets) if name not in programs]
-    captured = {name: _capture(name, arguments) for name in functions}
+    captured = {name: _capture(name, arguments, statics) for name in functions}
     held = {
         term.parameter("name"): term
         for capture in captured.values()
@@ -144,6 +224,7 @@ def runnable(
     sizes_by_name: Mapping[str, int],
     arguments: Sequence[TensorType],
     dtype: str | None = None,
+    statics: Statics = NO_STATICS,
 ) -> tuple[Runs, Runs]:
     """The same, functions to be run and not read; raises RunError where that fails."""
     from ...capture import JaxFunction
@@ -153,7 +234,7 @@ def runnable(
     def runnable_of(name: str) -> Runs:
         if name in programs:
             return programs[name]
-        return JaxFunction(function(name), arguments, name)
+        return JaxFunction(function(name, statics), arguments, name)
 
     return runnable_of(first), runnable_of(second)
 
@@ -203,12 +284,15 @@ def is_function(target: str) -> bool:
     return ":" in target and target not in BUILTINS and not is_file(target)
 
 
-def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
+def _capture(
+    target: str, arguments: Sequence[TensorType], statics: Statics = NO_STATICS
+) -> Captured:
     from ...capture import capture
+    from ...capture.errors import tracing_hint
     from ...capture.running import placeholders, precision
     from ...capture.user_frames import user_frame
 
-    traced = function(target)
+    traced = function(target, statics)
     try:
         with precision(arguments):
             return capture(traced, *placeholders(arguments))
@@ -216,18 +300,19 @@ def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
         raise
     except Exception as error:
         shown = ", ".join(map(str, arguments))
-        where = user_frame(error)
+        where = f"{user_frame(error)}{tracing_hint(error)}"
+        reason = str(error).strip().partition("\n")[0]
         raise UsageError(
-            f"{target}({shown}) cannot be traced: {type(error).__name__}: {error}{where}"
+            f"{target}({shown}) cannot be traced: {type(error).__name__}: {reason}{where}"
         ) from error
 
 
-def function(target: str) -> Function:
-    """The function that a target names; raises UsageError."""
+def function(target: str, statics: Statics = NO_STATICS) -> Function:
+    """The function that a target names, of all arguments but `statics`; raises UsageError."""
     value = objects.find(target, objects.functions)
     if not callable(value):
         raise UsageError(f"{target} is no function")
-    return value  # type: ignore[no-any-return]  # any callable
+    return with_statics(target, value, statics)
 
 
 def _type(flag: str, text: str) -> TensorType:
@@ -235,7 +320,9 @@ def _type(flag: str, text: str) -> TensorType:
     match = _ARGUMENT.fullmatch(text.strip())
     if match is None or match[1] not in _TYPES:
         dtypes = ", ".join(dict.fromkeys(_TYPES.values()))
-        raise UsageError(f"--arg {flag}: write it as f32[16,4096], of {dtypes}")
+        crossed = re.sub(r"(?<=\d)\s*[xX*]\s*(?=\d)", ",", text)
+        meant = f"; {crossed} is meant?" if crossed != text else ""
+        raise UsageError(f"--arg {flag}: write it as f32[16,4096], of {dtypes}{meant}")
     shape = tuple(int(size) for size in match[2].split(",")) if match[2] else ()
     for size in shape:
         _require_size(size, f"--arg {flag}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...capture import CaptureError, RunError
 from ...documents import JsonValue
 from ...tensor import TensorType
-from ..inputs.programs import program_pair, runnable, sizes, types
+from ..inputs.programs import Statics, program_pair, runnable, sizes, static_values, types
 from ..output.streams import Exit, UsageError, give, give_json
 from . import mugraph_check
 from .mugraph_check import Judgement, ProgramJudge, not_judged
@@ -72,6 +72,7 @@ def _run(
 
 def _input_flags(
     arguments: VerifyArguments,
-) -> tuple[dict[str, int], list[TensorType], str | None]:
-    """Of sizes and types."""
-    return sizes(arguments.shape), types(arguments.arg), arguments.dtype
+) -> tuple[dict[str, int], list[TensorType], str | None, Statics]:
+    """Of sizes, types and values."""
+    texts, statics = static_values(arguments.arg)
+    return sizes(arguments.shape), types(texts), arguments.dtype, statics

@@ -27,11 +27,26 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from ...tensor.algebra import Function
+from ...tensor.errors import TensorError
 from ...tensor.mugraph import Kernel
+from ...tensor.operators.indexing import (
+    argmax_by_comparison,
+    cumulative_by_comparison,
+    scatter_add_by_comparison,
+    take_by_comparison,
+)
 from ...tensor.sizes import Dim
 from ...tensor.types import DType
 from ..ir import Buffer, Operation, ReductionKind
 from ..ir.index_maps import Broadcast, Diagonal, Move, Reshape, Slice, Transpose, Windows
+
+MOST_COMPARED = 32
+"""Places of an axis that a kernel compares each of several indices with, at most: it has no other
+way to read or add at a computed place, nor to begin a sum anew."""
+
+
+class LoweringError(TensorError):
+    """A program that no kernel of ours computes; the message says what of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +252,9 @@ class ValueAlgebra:
         return self._pointwise(Operation.SELECT, where, x, y, dtype=_broadcast_shape((x, y)))
 
     def function(self, function: Function, *arguments: TensorValue) -> TensorValue:
+        # Members of an enumeration by value, as there is no other table of names.
+        if function.name not in Operation.__members__.values():
+            raise LoweringError(f"no kernel computes {function.name}")
         return self._pointwise(Operation(function.name), *arguments)
 
     def sum(self, x: TensorValue, axes: Sequence[int]) -> TensorValue:
@@ -258,6 +276,24 @@ class ValueAlgebra:
         )
         folded = self.sum(product, (len(product.shape) - 1,))
         return self.reshape(folded, folded.shape[:-1])
+
+    def take(self, x: TensorValue, indices: TensorValue, axis: int) -> TensorValue:
+        """By comparison: a sum over the axis, which is read once for a single index."""
+        _demand_few(x.shape[axis], indices.shape[axis])
+        return take_by_comparison(self, x, indices, axis)
+
+    def scatter_add(
+        self, x: TensorValue, indices: TensorValue, updates: TensorValue, axis: int
+    ) -> TensorValue:
+        _demand_few(x.shape[axis], indices.shape[axis])
+        return scatter_add_by_comparison(self, x, indices, updates, axis)
+
+    def argmax(self, x: TensorValue, axis: int) -> TensorValue:
+        return argmax_by_comparison(self, x, axis)
+
+    def cumulative(self, x: TensorValue, axis: int, reduction: str, reverse: bool) -> TensorValue:
+        _demand_few(x.shape[axis], x.shape[axis])
+        return cumulative_by_comparison(self, x, axis, reduction, reverse)
 
     def size(self, x: TensorValue, axis: int) -> TensorValue:
         return self.constant(x.shape[axis])
@@ -337,6 +373,12 @@ class _ComplementAlgebra(ValueAlgebra):
 
     def negative(self, x: TensorValue) -> TensorValue:
         return self.subtract(self.constant(-1), x)
+
+
+def _demand_few(places: int, indices: int) -> None:
+    """Refuses to compare many indices with many places."""
+    if indices > 1 and places > MOST_COMPARED:
+        raise LoweringError(f"no kernel goes through {places} places for each of {indices}")
 
 
 def known_shape(size: Dim) -> int:

@@ -22,7 +22,13 @@ from typing import Any
 import numpy as np
 
 from ...tensor.algebra import Function
-from ...tensor.floats import Array, Floats
+from ...tensor.floats import Array, Floats, Number
+from ...tensor.operators.indexing import (
+    argmax_by_comparison,
+    cumulative_by_comparison,
+    scatter_add_by_comparison,
+    take_by_comparison,
+)
 from ...tensor.types import DType
 from .extension_field import ExponentialSum, ExtensionField, FieldObstacle, Value
 from .scalar_functions import Scalars
@@ -45,7 +51,7 @@ class Fields(Floats):
             return array(self.scalars.infinity(negative=value < 0))
         return array(self.scalars.constants.element(value))
 
-    def iota(self, shape: Sequence[int], axis: int) -> Array:
+    def iota(self, shape: Sequence[Number], axis: int) -> Array:
         column = [-1 if dimension == axis else 1 for dimension in range(len(shape))]
         # Positions are taken modulo the prime: two of one axis are equal only where it is longer
         # than that.
@@ -139,10 +145,23 @@ class Fields(Floats):
                     products[(*at, i, j)] = self.field.dot(zip(row, column, strict=True))
         return products
 
+    def take(self, x: Array, indices: Array, axis: int) -> Array:
+        """By comparison, as the next three: an element of a field is no place."""
+        return take_by_comparison(self, x, indices, axis)
+
+    def scatter_add(self, x: Array, indices: Array, updates: Array, axis: int) -> Array:
+        return scatter_add_by_comparison(self, x, indices, updates, axis)
+
+    def argmax(self, x: Array, axis: int) -> Array:
+        return argmax_by_comparison(self, x, axis)
+
+    def cumulative(self, x: Array, axis: int, reduction: str, reverse: bool) -> Array:
+        return cumulative_by_comparison(self, x, axis, reduction, reverse)
+
     def size(self, x: Array, axis: int) -> Array:
         return array(x.shape[axis] % self.field.prime)
 
-    def pad(self, x: Array, axis: int, low: int, high: int, value: Fraction) -> Array:
+    def pad(self, x: Array, axis: int, low: Number, high: Number, value: Fraction) -> Array:
         """Pads with the field element of the rational number `value`."""
         shape = list(x.shape)
         sides = []

@@ -33,6 +33,7 @@ import numpy as np
 
 from ...tensor.algebra import Function
 from ...tensor.floats import Array, Floats, Number
+from ...tensor.operators.indexing import scatter_add_by_comparison
 from ...tensor.terms import Program
 from ...tensor.types import DType
 from ..tensorfloat import TENSOR_FLOAT
@@ -91,9 +92,17 @@ def exactly(value: Array) -> NoisyArray:
 def stored(value: Array, dtype: DType) -> NoisyArray:
     """A value that is known as well as its element type can hold it."""
     exact = exactly(value)
-    if dtype not in UNIT or not np.isfinite(exact.value).all():
+    # A mask in floats is a truth value: no program gets another number than 0 or 1 for it.
+    if dtype not in UNIT or not np.isfinite(exact.value).all() or _are_truths(exact.value):
         return exact
     return NoisyArray(exact.value, None, UNIT[dtype])
+
+
+def _are_truths(value: Array) -> bool:
+    """Whether all values are 0 or 1."""
+    # The first value tells nearly all inputs apart, without a pass over all of them.
+    first = value.reshape(-1)[:1]
+    return bool(np.all((first == 0) | (first == 1)) and np.all((value == 0) | (value == 1)))
 
 
 def stored_inputs(program: Program, inputs: Sequence[Array]) -> list[NoisyArray]:
@@ -123,8 +132,19 @@ def any_unsure(*operands: NoisyArray) -> Array:
     return unsure
 
 
+def counted(measured: NoisyArray, dtype: DType) -> NoisyArray:
+    """What is known of a value of `dtype`: a whole number has no noise below a half."""
+    if dtype is not DType.I32 or measured.noise is None:
+        return measured
+    # What a kernel accumulates of whole numbers may be a mean of them.
+    certain = (measured.noise < 0.5) & (np.rint(measured.value) == measured.value)
+    return replace(measured, noise=np.where(certain, 0.0, measured.noise))
+
+
 def remembered(measured: NoisyArray, dtype: DType) -> NoisyArray:
     """What is known of a value after it was rounded to `dtype` and stored."""
+    if dtype is DType.I32:
+        return counted(measured, dtype)
     unit = UNIT.get(dtype)
     if unit is None or measured.value.dtype == np.bool_:
         return measured
@@ -429,6 +449,46 @@ class Noise:
     ) -> NoisyArray:
         return x.moved(lambda array: _PLAIN.windows(array, axis, window, stride, dilation))
 
+    def take(self, x: NoisyArray, indices: NoisyArray, axis: int) -> NoisyArray:
+        """The chosen elements, unsure where the place is."""
+        moved = x.moved(lambda array: _PLAIN.take(array, indices.value, axis))
+        if not np.any(indices.spread):
+            return moved
+        open_ = np.broadcast_to(indices.spread > 0, moved.value.shape)
+        return NoisyArray(moved.value, np.where(open_, np.inf, moved.spread))
+
+    def scatter_add(
+        self, x: NoisyArray, indices: NoisyArray, updates: NoisyArray, axis: int
+    ) -> NoisyArray:
+        """By comparison: what is added where is a sum like any other."""
+        return scatter_add_by_comparison(self, x, indices, updates, axis)
+
+    def argmax(self, x: NoisyArray, axis: int) -> NoisyArray:
+        """A place, unsure where noise may make another element the largest."""
+        value = _PLAIN.argmax(x.value, axis)
+        if x.noise is None and not x.unit:
+            return NoisyArray(value)
+        chosen = _PLAIN.iota(x.value.shape, axis) == value
+        rivals = np.where(chosen, -np.inf, x.value + x.spread)
+        least = _PLAIN.take(x.value - x.spread, value, axis)
+        open_ = np.max(rivals, axis=axis, keepdims=True) > least
+        return NoisyArray(value, np.where(open_ | ~np.isfinite(least), np.inf, 0.0))
+
+    def cumulative(self, x: NoisyArray, axis: int, reduction: str, reverse: bool) -> NoisyArray:
+        """As `sum` and `largest` up to each place."""
+
+        def running(array: Array, how: str) -> Array:
+            return _PLAIN.cumulative(array, axis, how, reverse)
+
+        value, spread = running(x.value, reduction), np.broadcast_to(x.spread, x.value.shape)
+        if reduction == "max":
+            noise = running(spread, "max")
+        else:
+            rounding = self.unit * roundings(x.value.shape[axis], 1)
+            squares = running(spread * spread + (x.value * rounding) ** 2, "sum")
+            noise = np.sqrt(squares) + np.abs(value) * rounding
+        return settled(value, noise, lambda: running(np.float64(1) * x.unsure, "max") > 0)
+
     def cast(self, x: NoisyArray, dtype: str) -> NoisyArray:
         """Casts to integers and truth values are exact, or unsure where noise crosses a step."""
         value = _PLAIN.cast(x.value, dtype)
@@ -506,12 +566,12 @@ _NOISES: dict[Working, Noise] = {
 
 
 def _as_is(measured: NoisyArray, _: Any) -> NoisyArray:
-    """A literal or stored value that needs no conversion."""
+    """A literal, which needs no conversion."""
     return measured
 
 
 REAL: RoundingMachine[NoisyArray] = RoundingMachine(
-    algebra=lambda _: _DOUBLE, meet=_as_is, store=_as_is
+    algebra=lambda _: _DOUBLE, meet=_as_is, store=counted
 )
 """Runs a program as a function of real numbers; the noise is that of float64."""
 

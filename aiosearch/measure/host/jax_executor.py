@@ -229,9 +229,12 @@ class JaxExecutor:
 
 
 def usual_ways(platform: str) -> tuple[Way, ...]:
-    """How candidates are timed there: on a CPU a call costs microseconds; on a GPU it may cost
-    more than what it starts, so that only a loop inside one call tells."""
-    return (Way.HOT, Way.COLD) if platform == "cpu" else (Way.HOT, Way.COLD, Way.LOOPED)
+    """How candidates are timed there: on a CPU a call costs microseconds, and shares threads with
+    the calls around it; on a GPU it may cost more than what it starts, so that only a loop inside
+    one call tells."""
+    if platform == "cpu":
+        return (Way.HOT, Way.COLD, Way.QUEUED, Way.ALTERNATED)
+    return (Way.HOT, Way.COLD, Way.LOOPED)
 
 
 def _some_cores() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from contextlib import suppress
 from operator import methodcaller
 
 import jax
+import jax.numpy as jnp
 
 from ..candidates import Array, PyTree
 from ..race import Sample, Way
@@ -47,7 +49,17 @@ SETTLING_NS = 20_000_000
 MOST_CALLS = 1000
 WARM_UP_CALLS = 3
 WARM_UP_RUNS = WARM_UP_CALLS + CPU_LOOP.turns
-LONG_RUNS = {Way.HOT: 2, Way.COLD: 1, Way.LOOPED: CPU_LOOP.turns}
+LEAST_IN_FLIGHT = 4
+"""Calls at least that are dispatched before one of them is waited for."""
+MOST_IN_FLIGHT = 32
+"""Calls at most: XLA has so many in flight on a processor, and their results need memory."""
+LONG_RUNS = {
+    Way.HOT: 2,
+    Way.COLD: 1,
+    Way.LOOPED: CPU_LOOP.turns,
+    Way.QUEUED: LEAST_IN_FLIGHT,
+    Way.ALTERNATED: 1,
+}
 """How often something that is long runs in a sample. A GPU's loop has more turns, which are short:
 no candidate there takes as long as a single run may."""
 SHORT_SECONDS = 2 * (SAMPLE_NS + SETTLING_NS) / 1e9
@@ -95,6 +107,29 @@ class Runner:
         """Times calls, each on the inputs that were used longest ago."""
         return self._timed([self.inputs.next() for _ in range(self.calls)])
 
+    def queued(self) -> Sample:
+        """Times calls of which several are in flight."""
+        calls = max(LEAST_IN_FLIGHT, self.calls)
+        first = self.inputs.first
+        cpu, wall = cpu_ns(), time.perf_counter_ns()
+        in_flight(lambda: self.call(*first), calls)
+        wall, cpu = time.perf_counter_ns() - wall, cpu_ns() - cpu
+        return Sample(wall / calls, cpu / calls)
+
+    def alternated(self) -> Sample:
+        """Times calls by turns with `OtherWork`, whose time does not count."""
+        other, first = other_work(), self.inputs.first
+        wall = cpu = 0
+        # A sample of work that is not counted lasts as long as one that is.
+        calls = max(1, min(self.calls, MOST_ALTERNATED))
+        for _ in range(calls):
+            other()
+            began, at = cpu_ns(), time.perf_counter_ns()
+            self.wait(self.call(*first))
+            wall += time.perf_counter_ns() - at
+            cpu += cpu_ns() - began
+        return Sample(wall / calls, cpu / calls)
+
     def loop(self) -> Sample:
         """Times one call that runs `TimingLoop.turns` times."""
         assert self.looped is not None
@@ -121,11 +156,54 @@ def wait_for(result: PyTree) -> PyTree:
     return jax.block_until_ready(result)  # type: ignore[no-untyped-call]  # jax's
 
 
+def in_flight(call: Callable[[], PyTree], calls: int) -> None:
+    """Makes so many calls, `MOST_IN_FLIGHT` at a time, and returns when all results are there."""
+    while calls > 0:
+        # All of them, as calls in flight may overtake each other.
+        wait_for([call() for _ in range(min(calls, MOST_IN_FLIGHT))])
+        calls -= MOST_IN_FLIGHT
+
+
+MOST_ALTERNATED = 8
+"""Calls at most of an alternated sample, each behind other work."""
+OTHER_SIZE = 256
+"""Rows and columns of what other work multiplies: some 0.3 ms on two cores."""
+
+
+class OtherWork:
+    """What runs between two calls in a program: a product, which XLA gives to its threads."""
+
+    def __init__(self) -> None:
+        self._array = jnp.full((OTHER_SIZE, OTHER_SIZE), 1 / OTHER_SIZE, jnp.float32)
+        self._run = jax.jit(lambda array: jnp.tanh(array @ array))
+
+    def __call__(self) -> None:
+        """Returns when the work is done."""
+        wait_for(self._run(self._array))
+
+
+@functools.cache
+def other_work() -> OtherWork:
+    """That of this process, which is compiled once."""
+    work = OtherWork()
+    work()
+    return work
+
+
 def sample(runner: Runner, way: Way) -> Sample:
     """Times a runner in one `Way`."""
-    if way is Way.COLD:
-        return runner.cold()
-    return runner.loop() if way is Way.LOOPED else runner.hot()
+    match way:
+        case Way.COLD:
+            return runner.cold()
+        case Way.LOOPED:
+            return runner.loop()
+        case Way.QUEUED:
+            return runner.queued()
+        case Way.ALTERNATED:
+            return runner.alternated()
+        case Way.HOT:
+            return runner.hot()
+    raise ValueError(f"an executor does not time candidates {way.told}")
 
 
 def _timed(

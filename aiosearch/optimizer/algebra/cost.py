@@ -52,11 +52,16 @@ _SHUFFLED_US_PER_ELEMENT = 0.25 * _US_PER_NS
 
 _SLOW_NS_PER_ELEMENT = {"cos": 6.0, "sin": 6.0, "pow": 3.2, "exponential": 3.2, "rsqrt": 1.3}
 """Nanoseconds an element, where it is more than the count of operations says."""
-_STORED = frozenset({"matmul", "convolution", "sum", "mean", "max", "min", "fold", "rms_norm"})
+_RUNNING = frozenset({"cumsum", "cummax", "cummin", "scatter_add"})
+"""Operators that go through an axis in order, each of whose results is stored."""
+_STORED = _RUNNING | {
+    *("matmul", "convolution", "sum", "mean", "max", "min", "fold", "rms_norm"),
+    *("argmax", "argmin"),
+}
 """Operators whose results XLA stores: it fuses into them, and not out of them."""
 _JOINED = frozenset({"concatenate", "stack", "pad"})
 """Operators that copy their operands into one stored array."""
-_REDUCED = _STORED - {"matmul", "convolution"}
+_REDUCED = _STORED - {"matmul", "convolution"} - _RUNNING
 """The operators of `_STORED` that read all elements of an operand for few of the result."""
 
 

@@ -22,6 +22,7 @@ from itertools import chain
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...codegen.lower.value_graph import LoweringError
 from ...codegen.native import NativeError, host
 from ...codegen.pallas import CannotPrint
 from ...codegen.schedule.plans import best_plans
@@ -235,7 +236,12 @@ class _VerifiedRewrites:
         """
         most = self._question.budget.kernels
         rewrites = [*forms[:REWRITES_AS_KERNELS], *self.accepted(self._fused())]
-        self.lowered = [(form, self._kernels(form.program)) for form in dict.fromkeys(rewrites)]
+        self.lowered = []
+        for form in dict.fromkeys(rewrites):
+            try:
+                self.lowered.append((form, self._kernels(form.program)))
+            except LoweringError as error:
+                self._tell(f"{form.how}: {error}")
         ways = [
             [replace(place, form=at) for place in kernels.first(most)]
             for at, (_, kernels) in enumerate(self.lowered)

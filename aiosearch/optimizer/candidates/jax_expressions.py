@@ -99,6 +99,7 @@ _CALLS = {
     "abs": "jnp.abs",
     "cos": "jnp.cos",
     "exp": "jnp.exp",
+    "lgamma": "jax.scipy.special.gammaln",
     "expm1": "jnp.expm1",
     "floor": "jnp.floor",
     "log": "jnp.log",
@@ -106,6 +107,7 @@ _CALLS = {
     "maximum": "jnp.maximum",
     "minimum": "jnp.minimum",
     "pow": "jnp.power",
+    "rem": "jnp.fmod",
     "reciprocal": "jnp.reciprocal",
     "relu": "jax.nn.relu",
     "round": "jnp.round",
@@ -324,7 +326,91 @@ def _iota(term: Term, shape: Sequence[Dim], axis: int, dtype: DType) -> SourceEx
     return call("lax.broadcasted_iota", dtype_name, sized(shape), str(axis))
 
 
+# Operators that choose by places
+
+
+def _take(
+    term: Term, x: SourceExpression, indices: SourceExpression, axis: int
+) -> SourceExpression:
+    array, places = term.arguments
+    table = _array(places, indices)
+    # One list of rows for all: jax copies whole rows then, and single elements otherwise.
+    if product(places.shape) == places.shape[axis]:
+        return call("jnp.take", x.text, f"{table}.reshape(-1)", f"axis={axis}", 'mode="clip"')
+    others = [other for other in range(len(term.shape)) if other != axis]
+    windows = tuple(other for other in others if places.shape[other] == 1)
+    walked = tuple(other for other in others if other not in windows)
+    whole = tuple(
+        size if other == axis or other in windows else places.shape[other]
+        for other, size in enumerate(array.shape)
+    )
+    sizes = [size if other in windows else 1 for other, size in enumerate(whole)]
+    counted = [other for other in range(len(term.shape)) if other not in windows]
+    batch = tuple(counted.index(other) for other in walked)
+    numbers = f"{windows!r}, ({axis},), ({axis},), {walked!r}, {batch!r}"
+    shape = [places.shape[other] for other in counted]
+    # `jnp.take_along_axis` would count indices below zero from the end.
+    return call(
+        "lax.gather",
+        x.text if whole == array.shape else f"jnp.broadcast_to({x.text}, {sized(whole)})",
+        f"{table}.reshape({listed([*shape, 1])})",
+        f"lax.GatherDimensionNumbers({numbers})",
+        sized(sizes),
+        'mode="clip"',
+    )
+
+
+def _array(term: Term, x: SourceExpression) -> str:
+    return f"jnp.asarray({x.text})" if term.operator is LITERAL else x.atom
+
+
+def _scatter_add(
+    term: Term,
+    x: SourceExpression,
+    indices: SourceExpression,
+    updates: SourceExpression,
+    axis: int,
+) -> SourceExpression:
+    target, places, _ = term.arguments
+    others = tuple(other for other in range(len(term.shape)) if other != axis)
+    shared = product(places.shape) == places.shape[axis]
+    count = places.shape[axis]
+    if shared:
+        table = f"{indices.atom}.reshape({count}, 1)"
+        # The places of an update come first, and windows of all other axes behind them.
+        moved = (axis, *others)
+        windows = tuple(range(1, len(term.shape)))
+        numbers = f"lax.ScatterDimensionNumbers({windows!r}, ({axis},), ({axis},))"
+    else:
+        whole = tuple(count if at == axis else size for at, size in enumerate(term.shape))
+        table = f"jnp.broadcast_to({indices.text}, {sized(whole)})[..., None]"
+        moved = tuple(range(len(term.shape)))
+        numbers = f"lax.ScatterDimensionNumbers((), ({axis},), ({axis},), {others!r}, {others!r})"
+    full = tuple(count if at == axis else size for at, size in enumerate(term.shape))
+    new = f"jnp.broadcast_to({updates.text}, {sized(full)})"
+    if moved != tuple(range(len(term.shape))):
+        new += f".transpose({listed(moved)})"
+    return call("lax.scatter_add", _array(target, x), table, new, numbers, 'mode="drop"')
+
+
+def _argmax(term: Term, x: SourceExpression, axis: int) -> SourceExpression:
+    name = term.operator.name
+    return call(f"lax.{name}", x.text, str(axis), "jnp.int32")
+
+
+def _cumulative(term: Term, x: SourceExpression, axis: int, reverse: bool) -> SourceExpression:
+    options = [f"axis={axis}", *(["reverse=True"] if reverse else [])]
+    return call(f"lax.{term.operator.name}", x.text, *options)
+
+
 _OWN: dict[str, OperatorExpression] = {
+    "argmax": _argmax,
+    "argmin": _argmax,
+    "cummax": _cumulative,
+    "cummin": _cumulative,
+    "cumsum": _cumulative,
+    "scatter_add": _scatter_add,
+    "take": _take,
     "broadcast": _broadcast,
     "cast": _cast,
     "clamp": _clamp,

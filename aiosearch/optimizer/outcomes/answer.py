@@ -19,6 +19,7 @@ from functools import cached_property
 import msgspec
 from msgspec import Struct
 
+from ...measure.ratios import LOUD
 from ...tensor import Program, Term
 from ..candidates.jax_source import renamed, with_parameters
 from .evidence import Evidence
@@ -110,6 +111,9 @@ class Answer(Struct, frozen=True, dict=True):
     """When, in seconds since 1970."""
     packing: Packing | None = None
     """What is faster yet, as long as the constant inputs are the same arrays."""
+    guesses: str = ""
+    """Candidates that noise may have hidden to be faster, as `race.guesses` writes them: they are
+    raced again the next time, and nothing is searched; empty where nothing is in doubt."""
     others: tuple[str, ...] = ()
     """Further functions that asked the same, by name."""
 
@@ -130,9 +134,26 @@ class Answer(Struct, frozen=True, dict=True):
 
     @property
     def speedup(self) -> float:
-        """Over the original as it is, by paired rounds where those were made."""
+        """What is claimed: over the original as it is, by the race that confirmed it.
+
+        It is the lower end of the interval, so that who measures again mostly finds more: who won
+        was chosen for its times, of which a part is luck. An answer that has no interval, as it was
+        stored before there were any, claims its median.
+        """
+        between = self.evidence.between
+        return self.median_speedup if between is None or not self.faster else between[0]
+
+    @property
+    def median_speedup(self) -> float:
+        """The middle of the interval whose lower end is `speedup`."""
         ratio = self.timings.original / self.timings.answer
         return ratio if self.evidence.speedup is None else self.evidence.speedup
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether the original differed from itself by so much that a gain may be chance; it is
+        measured again on a quieter machine."""
+        return self.timings.noise - 1 > LOUD
 
     @property
     def date(self) -> str:

@@ -62,8 +62,9 @@ class Evidence(Struct, frozen=True, omit_defaults=True):
     """What was counted and measured of an answer; a field is `None` or empty where it is not.
 
     The answer for a program has all up to `speedup_over_plain`; that for a function as a whole has
-    `speedup`, `kept`, `ways` and `tried`; that for a function as it is called has `speedup` and the
-    last three.
+    `speedup`, `kept`, `ways` and `tried`; that for a function as it is called has `speedup`, `ways`
+    and what stands below `kept`. Where the drop-in was called, the first two have its `speedup`,
+    `between`, `ways` and `tails` too, so that a gain has one figure wherever it stands.
     """
 
     flops: int | None = None
@@ -85,18 +86,29 @@ class Evidence(Struct, frozen=True, omit_defaults=True):
     timed_on: str | None = None
     """The draws of the inputs of the race, as `BenchmarkInputs` prints them."""
     ways: dict[str, ModeTimes] = {}
-    """The times of the last race, by the value of `measure.Way`."""
+    """The times of the last race, by the value of `measure.Way`; of those ways in which it was
+    called in the user's process, the times there."""
     tried: tuple[Tried, ...] = ()
     """Every candidate, the original first; of a function as a whole, every arrangement."""
     speedup: float | None = None
-    """How many times as fast as the original, by paired rounds of the last race."""
+    """How many times as fast as the original, by the median of paired rounds of the race that
+    confirmed it; what is claimed is the lower end of `between`."""
     speedup_over_plain: float | None = None
     """How many times as fast as the best spelling of the original's own operations."""
     kept: tuple[str, ...] | None = None
     """Ids of the answers that stand in a function as a whole; empty where none of them paid."""
     between: tuple[float, float] | None = None
-    """The interval of `speedup` where the function is called."""
+    """The interval of `speedup`, with 95 % confidence."""
     queued: float | None = None
     """How many times as fast where no result is waited for before the next call."""
     queued_between: tuple[float, float] | None = None
     """The interval of `queued`."""
+    over_plain_between: tuple[float, float] | None = None
+    """The interval of `speedup_over_plain`, with 95 % confidence."""
+    tails: dict[str, tuple[float, float, float]] = {}
+    """How many times as fast the slowest tenth of the calls is, between the ends of its interval,
+    by the value of `measure.Way`: the ratio, the lower end, the upper end."""
+    slower: str = ""
+    """In which ways of calling it loses, in words; empty where there are none."""
+    called: bool = False
+    """Whether `speedup` is of calls in the user's process; else it is of an executor's race."""

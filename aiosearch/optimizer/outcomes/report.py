@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from ...folders import replace_file
 from ...measure import Clock, Race, Way
-from ...measure.ratios import LEAST_GAIN, LOUD
+from ...measure.ratios import LEAST_GAIN
 from .answer import Answer
 from .evidence import ModeTimes, Tried
 from .function_parts import OUTSIDE, FunctionPart, PartTimes
@@ -41,14 +41,18 @@ class Found(Struct, frozen=True):
     """Whether it was found before, and nothing was searched or timed now."""
     tried: tuple[Tried, ...] = ()
     in_doubt: bool = False
-    """Whether something seemed faster, and the machine was too noisy to say so. Then nothing is
-    remembered."""
+    """Whether something seemed faster, and the machine was too noisy to say so. Then its best
+    guesses are raced again the next time."""
     found_for: str = ""
     """The function that it was found for, where that has another name than this one."""
 
     @property
     def over_plain(self) -> float:
-        """How many times as fast as the best spelling of the original's own operations."""
+        """How many times as fast as the best plain JAX that was verified, rewritten or not: the
+        lower end of the interval, as of `Answer.speedup`."""
+        between = self.answer.evidence.over_plain_between
+        if between is not None and self.answer.faster:
+            return between[0]
         # Of medians, for answers that were stored without paired rounds.
         ratio = self.answer.timings.plain / self.answer.timings.answer
         measured = self.answer.evidence.speedup_over_plain
@@ -62,10 +66,11 @@ class Found(Struct, frozen=True):
         # An equal program of another function: the report is about the caller's, and says where the
         # answer is from.
         if name == answer.name:
-            return cls(answer, True, tried)
+            return cls(answer, True, tried, in_doubt=bool(answer.guesses))
         other_names = tuple(alias for alias in answer.names if alias != name)
         renamed = msgspec.structs.replace(answer, name=name, others=other_names)
-        return cls(renamed, True, tried, found_for=answer.name)
+        in_doubt = bool(answer.guesses)
+        return cls(renamed, True, tried, in_doubt=in_doubt, found_for=answer.name)
 
     def __str__(self) -> str:
         answer = self.answer
@@ -305,12 +310,13 @@ def _noise(answer: Answer, in_doubt: bool) -> str:
     noise = answer.timings.noise - 1
     text = f"noise {noise:.1%}"
     if in_doubt:
-        return f"{text}, and a gain above {LEAST_GAIN:.0%} may be hidden: nothing is remembered"
+        hidden = f"a gain above {LEAST_GAIN:.0%} may be hidden"
+        return f"{text}, and {hidden}: it is raced again the next time"
     # Below it a reader need not think about noise.
-    if noise <= LOUD:
+    if not answer.uncertain:
         return text
     if answer.faster:
-        return f"{text}, which the gain is above"
+        return f"{text}: the gain is uncertain, and is measured again on a quieter machine"
     return f"{text}, which hides no gain: by their intervals none is above {LEAST_GAIN:.0%}"
 
 

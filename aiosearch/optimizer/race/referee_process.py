@@ -27,7 +27,6 @@ import msgspec
 from msgspec import Struct
 
 from ...capture.jax_types import Leaf
-from ...equivalence.distributions import DISTRIBUTIONS
 from ...equivalence.floats import ENOUGH, FloatEvidence, FloatStatus, compare_on, compare_sides
 from ...equivalence.overflow_inputs import overflow_inputs
 from ...equivalence.rounding.machine import rounded
@@ -101,7 +100,7 @@ _decode_reply: msgspec.msgpack.Decoder[OutputsWanted | JudgedOutputs | RequestFa
 async def judge_outputs(case: JudgeRequest, run: Run) -> FloatEvidence | Failure:
     """Compares both sides; a `Failure` is that of the side that cannot run. Raises `OptimizeError`.
 
-    Besides the usual `DISTRIBUTIONS` it draws the inputs that a race is run on, where fewer than
+    Besides `FLOAT_DISTRIBUTIONS` it draws the inputs that a race is run on, where fewer than
     `ENOUGH` of those say anything, or where they leave out an output; and inputs so large that what
     computes something larger than the original does overflows. A referee that dies has one
     successor.
@@ -173,6 +172,12 @@ class _HostRun:
     def unit(self, dtype: DType) -> float:
         return self._truth.unit(dtype)
 
+    def coarsest(self, output: int) -> float:
+        return self._truth.coarsest(output)
+
+    def draw(self, distribution: str, seed: int) -> list[Leaf]:
+        return self._truth.draw(distribution, seed)
+
     def own(self, inputs: Sequence[Leaf]) -> list[Leaf]:
         self._channel.send(_encode(OutputsWanted(self._side, self._letterbox.put(inputs))))
         # The host sends nothing of its own accord between a request and its answer: one frame is
@@ -193,7 +198,7 @@ def compared(case: JudgeRequest, ours: _HostRun, theirs: _HostRun) -> FloatEvide
     pass on vast inputs is no evidence where there is none elsewhere.
     """
     seed, strict = case.seed, case.strict
-    evidence = compare_sides(ours, theirs, seed=seed, strict=strict, distributions=DISTRIBUTIONS)
+    evidence = compare_sides(ours, theirs, seed=seed, strict=strict)
     if evidence.outcome == "differ":
         return evidence
     trials = evidence.trials

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...equivalence.floats import FloatEvidence
-from ...measure import Race
+from ...measure import Race, Ratio
 from ...measure.ratios import interval
 from ..candidates.generation import CandidateSource
 from ..outcomes.evidence import Tried
@@ -39,26 +39,26 @@ Racing: TypeAlias = Callable[[], Awaitable[Race]]
 
 async def decide_race(
     racing: Racing, tell: Tell, counts: Callable[[int], bool] = lambda place: True
-) -> tuple[Race, bool]:
-    """A race, run again where noise may hide what is faster; and whether it ever did.
+) -> tuple[Race, list[int]]:
+    """A race, run again where noise may hide what is faster; and the places of what it ever hid.
 
     Only contenders that `counts` says yes to are looked at, by their places. Where something wins
     the race is not run again, though others may be hidden, which matters if the winner cannot be
     taken. Whoever wins was raced until something did, and as the fastest of several: it has to win
     a race of its own too.
     """
-    in_doubt = False
+    ever_hidden: dict[int, None] = {}
     # The last race stands, whatever noise it had: its result is marked as in doubt instead.
     for left in range(RACE_RERUNS, -1, -1):
         race = await racing()
-        hidden = any(map(race.hides, filter(counts, range(1, len(race.laps)))))
+        hidden = [*filter(race.hides, filter(counts, range(1, len(race.laps))))]
         # It stays in doubt even if the next race is quiet: what one race hid, another one may have
         # missed.
-        in_doubt |= hidden
+        ever_hidden |= dict.fromkeys(sorted(hidden, key=lambda place: -ratio(race, place)))
         if not hidden or not left or winners(race, counts):
             break
         tell(f"a noise of {race.noise() or 0.0:.0%} hides what may be faster; racing again")
-    return race, in_doubt
+    return race, [*ever_hidden]
 
 
 def winners(race: Race, counts: Callable[[int], bool] = lambda place: True) -> list[int]:
@@ -85,25 +85,40 @@ class RaceResult:
     entrants: tuple[CandidateSource, ...]
     race: Race
 
-    @property
-    def plain(self) -> CandidateSource:
-        """The fastest spelling of the original's own operations."""
-        return min((entrant for entrant in self.entrants if is_plain(entrant)), key=self.seconds)
+    def plain(self, out: Collection[CandidateSource] = ()) -> CandidateSource:
+        """The fastest plain JAX that is not `out`, rewritten or not; the original at worst."""
+        left = [
+            entrant
+            for place, entrant in enumerate(self.entrants)
+            # What is slower than the original in some way could not be taken in its place.
+            if is_plain(entrant) and entrant not in out and not self.race.lost(place)
+        ]
+        return min([self.entrants[0], *left], key=self.seconds)
+
+    def spelling(self, out: Collection[CandidateSource] = ()) -> CandidateSource:
+        """The fastest spelling of the original's own operations that is not `out`."""
+        left = [entrant for entrant in self.entrants if is_spelling(entrant) and entrant not in out]
+        return min([self.entrants[0], *left], key=self.seconds)
 
     def seconds(self, contender: CandidateSource) -> float:
         place = self.entrants.index(contender)
         # A candidate without times never is the fastest.
         return math.inf if self.race.speedup(place) is None else times(self.race, place)[1]
 
-    def speedup(self, contender: CandidateSource, over: CandidateSource) -> float:
-        """How many times as fast as `over` it is, by paired rounds; 0 where one of them has no
+    def ratio(self, contender: CandidateSource, over: CandidateSource) -> Ratio | None:
+        """How many times as fast as `over` it is, by paired rounds; `None` where one of them has no
         times."""
         places = self.entrants.index(contender), self.entrants.index(over)
-        ratio_of_rounds = self.race.speedup(places[0], over=places[1])
+        return self.race.speedup(places[0], over=places[1])
+
+    def speedup(self, contender: CandidateSource, over: CandidateSource) -> float:
+        """The median of `ratio`; 0 where there is none."""
+        ratio_of_rounds = self.ratio(contender, over)
         return 0.0 if ratio_of_rounds is None else ratio_of_rounds.median
 
     def best(self, most: int, out: Collection[CandidateSource] = ()) -> list[CandidateSource]:
-        """The original, its best spelling, and the `most` others that did best and are not `out`.
+        """The original, its best spelling, the best plain JAX, and the `most` others that did best
+        and are not `out`.
 
         One of them makes nothing beforehand, as calls with other weights need one.
         """
@@ -113,10 +128,11 @@ class RaceResult:
         timed = [place for place in left if self.race.speedup(place) is not None]
         places = sorted(timed, key=lambda place: -ratio(self.race, place))
         plain = [place for place in places if is_plain(self.entrants[place])][:1]
+        spelled = [place for place in places if is_spelling(self.entrants[place])][:1]
         # Where weights are not the same from call to call, only a candidate that packs nothing can
         # run.
         unpacked = [place for place in places if self.entrants[place].beforehand is None][:1]
-        chosen = dict.fromkeys([*places[:most], *unpacked, *plain])
+        chosen = dict.fromkeys([*places[:most], *unpacked, *plain, *spelled])
         return [self.entrants[0], *(self.entrants[place] for place in chosen)]
 
 
@@ -128,15 +144,22 @@ class Selection:
     last: RaceResult
     """The race of all that were left."""
     final: RaceResult
-    """The race that confirmed the winner, against the original and its best spelling alone."""
+    """The race that confirmed the winner, against the original and the best plain JAX alone."""
     tried: tuple[Tried, ...]
     inputs: BenchmarkInputs
     """What the races ran on."""
     otherwise: CandidateSource
     """The winner of those that make nothing beforehand."""
     floats: FloatEvidence | None = None
-    in_doubt: bool = False
-    """Whether something seemed faster, and was not above the noise; then nothing is remembered."""
+    guesses: tuple[CandidateSource, ...] = ()
+    """What seemed faster and was not above the noise, where nothing won; to be raced again."""
+    out: Collection[CandidateSource] = ()
+    """What cannot be taken, whatever its times."""
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether something seemed faster, and was not above the noise."""
+        return bool(self.guesses)
 
     @property
     def original(self) -> CandidateSource:
@@ -144,8 +167,8 @@ class Selection:
 
     @property
     def plain(self) -> CandidateSource:
-        """The fastest of those that do what the original does."""
-        return self.final.plain
+        """The fastest plain JAX in the final race that is verified."""
+        return self.final.plain(self.out)
 
     @property
     def place(self) -> int:
@@ -160,10 +183,22 @@ class Selection:
         """How many times as fast as another the winner is, by paired rounds."""
         return self.final.speedup(self.winner, over)
 
+    def ratio(self, over: CandidateSource) -> Ratio:
+        """The same with its interval."""
+        ratio_of_rounds = self.final.ratio(self.winner, over)
+        assert ratio_of_rounds is not None, "who won has times, and so has the original"
+        return ratio_of_rounds
+
 
 def is_plain(contender: CandidateSource) -> bool:
+    """Whether a contender is plain JAX that makes nothing beforehand: a spelling of the original's
+    operations, or a program that is verified to be equal."""
+    return contender.beforehand is None and not contender.kernels
+
+
+def is_spelling(contender: CandidateSource) -> bool:
     """Whether a contender is a spelling of the original's own operations, when they are called."""
-    return contender.form == 0 and contender.beforehand is None and not contender.kernels
+    return contender.form == 0 and is_plain(contender)
 
 
 def times(race: Race, place: int) -> tuple[float, float, float]:

@@ -36,10 +36,14 @@ from .selection import (
     decide_race,
     describe_noise,
     describe_slower_modes,
+    is_spelling,
     ratio,
     times,
     winners,
 )
+
+MOST_GUESSES = 4
+"""How many are raced again of what noise may have hidden."""
 
 
 @dataclass
@@ -61,7 +65,8 @@ class Selector:
     _finals: dict[CandidateSource, RaceResult] = field(default_factory=dict)
     _sure: dict[CandidateSource, FloatEvidence] = field(default_factory=dict)
     """What has won once more, and the evidence for it; it need not do so again."""
-    _in_doubt: bool = False
+    _hidden: dict[CandidateSource, None] = field(default_factory=dict)
+    """What noise may have hidden to be faster; a `dict` keeps their order."""
     _again: set[CandidateSource] = field(default_factory=set)
     """Contenders that have been watched, or could not be."""
     _first: RaceResult | None = None
@@ -100,8 +105,20 @@ class Selector:
         final = self._finals.get(winner, last)
         tried = self._tried([*contenders, *self._entrants.compiled], last, winner)
         # If something won, it is above the noise, whatever else may be hidden.
-        in_doubt = winner is contenders[0] and self._in_doubt
-        return Selection(winner, last, final, tried, inputs, otherwise, floats, in_doubt)
+        hidden = self._hidden if winner is contenders[0] else {}
+        out = self._entrants.inaccurate | {*self._entrants.overflown}
+        guesses = [contender for contender in hidden if contender not in out]
+        return Selection(
+            winner,
+            last,
+            final,
+            tried,
+            inputs,
+            otherwise,
+            floats,
+            tuple(guesses[:MOST_GUESSES]),
+            out,
+        )
 
     async def _finalists(self) -> list[CandidateSource]:
         """The contenders that did best in a first race, where there are too many, and kernels near
@@ -169,7 +186,9 @@ class Selector:
         if not next_best:
             return None
         self.tell(f"none of them can be taken: {len(next_best)} more beside the original")
-        plain = [] if first.plain in notes else [first.plain]
+        # Nothing of a wrong form is what a winner has to beat.
+        alike = {entrant for entrant in first.entrants if entrant.form and entrant.form in forms}
+        plain = first.plain(alike | {*notes}), first.spelling(notes)
         return list(dict.fromkeys([self._entrants.original, *next_best, *plain]))
 
     async def _last_race(self, finalists: Sequence[CandidateSource]) -> RaceResult:
@@ -182,8 +201,8 @@ class Selector:
         def counts(place: int) -> bool:
             return finalists[place] not in self._entrants.notes
 
-        race, in_doubt = await decide_race(racing, self.tell, counts)
-        self._in_doubt |= in_doubt
+        race, hidden = await decide_race(racing, self.tell, counts)
+        self._hidden |= {finalists[place]: None for place in hidden}
         return RaceResult(tuple(finalists), race)
 
     async def _race(
@@ -227,21 +246,31 @@ class Selector:
     async def _confirmed(self, last: RaceResult, contender: CandidateSource) -> bool:
         """Whether it wins once more, on other inputs, without those that it was chosen from.
 
-        By the median of the paired rounds, which is what will be reported, it must not be behind
-        the best spelling either.
+        By the median of the paired rounds it must not be behind the best plain JAX either, which is
+        checked as well where that decides.
         """
-        # A `dict`, as the best spelling may be the contender or the original itself.
-        alone = dict.fromkeys([last.entrants[0], contender, last.plain])
+        out = self._entrants.notes
+        # A `dict`, as the best plain JAX may be the contender or the original itself.
+        alone = dict.fromkeys([last.entrants[0], contender, last.plain(out)])
         self.tell(f"racing {contender.how} once more, to confirm it")
         final = await self._race(list(alone), self.budget.rounds, CONFIRMATION_SEED_OFFSET)
-        over_plain = final.speedup(contender, final.plain)
+        plain = final.plain(out)
+        beaten = final.race.wins(1) and final.speedup(contender, plain) < 1
+        unchecked = not is_spelling(plain) and plain not in self._sure
+        # What is wrong on the device is nothing to be compared with.
+        if beaten and unchecked and await self._entrants.agreeing(plain) is None:
+            plain = final.plain(out)
+        over_plain = final.speedup(contender, plain)
         if final.race.wins(1) and over_plain >= 1:
             self._finals[contender] = final
             return True
-        self._in_doubt |= final.race.hides(1)
+        if final.race.hides(1):
+            self._hidden[contender] = None
         if final.race.speedup(1) is not None:
             outcome = f"{ratio(final.race, 1):.2f} times in a race of its own"
-            outcome += f", {over_plain:.2f} times the best spelling" if final.race.wins(1) else ""
+            outcome += f", {over_plain:.2f} times the best plain JAX" if final.race.wins(1) else ""
+            slower = describe_slower_modes(final.race, 1)
+            outcome += f", {slower}" if slower else ""
             heard = f"not confirmed: {outcome}, with noise {describe_noise(final.race)}"
             self._entrants.is_out(contender, heard)
         return False

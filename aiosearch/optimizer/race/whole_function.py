@@ -24,7 +24,7 @@ from anyio import to_thread
 
 from ...capture.jax_types import AbstractArray, Leaf, PyTree
 from ...capture.names import title
-from ...measure import ArrayType, Candidate, Compiled, Executor, Failure, Race
+from ...measure import ArrayType, Candidate, Compiled, Executor, Failure, Race, Way
 from ..effort import Rung
 from ..handback.exported import NAME, bits, bits_type, exported
 from ..outcomes.answer import Answer, Key, Timings
@@ -79,20 +79,68 @@ def called_key(key: Key, cut: CutFunction, faster: Mapping[Subject, Answer]) -> 
 
 def called_answer(key: Key, cut: CutFunction, called: AsCalledTimes, effort: str) -> Answer:
     """What is remembered of a function that was called here, against itself compiled."""
+    race, ratio = called.race, called.ratio
+    queued = race.speedup(1, way=Way.QUEUED)
+    tails = {way.value: race.tail(1, way) for way in race.ways}
     return Answer(
         key,
         f"{title(cut.function, None)}{CALLED}",
         "",
         "",
         ("called in the user's own process",),
-        Timings(called.original, called.original, called.fast, 1.0),
+        Timings(called.original, called.original, called.fast, 1 + (race.noise() or 0.0)),
         called.faster,
         effort,
         evidence=Evidence(
-            speedup=called.ratio.median,
-            between=(called.ratio.low, called.ratio.high),
-            queued=called.queued.median,
-            queued_between=(called.queued.low, called.queued.high),
+            speedup=ratio.median,
+            between=(ratio.low, ratio.high),
+            queued=None if queued is None else queued.median,
+            queued_between=None if queued is None else (queued.low, queued.high),
+            ways=times_by_mode(race, 1),
+            tails={
+                way: (tail.median, tail.low, tail.high)
+                for way, tail in tails.items()
+                if tail is not None
+            },
+            slower=called.slower,
+            called=True,
+        ),
+    )
+
+
+def confirmed(answer: Answer, called: Answer) -> Answer:
+    """An answer with the figures of the race that confirmed it: those of its calls, where the
+    drop-in was called.
+
+    How it compares with plain JAX was not called, and is scaled: less is claimed where less of the
+    gain is left, never more than the executor's race showed, and never more than over the original,
+    which is plain JAX too.
+    """
+    evidence, claim = answer.evidence, called.evidence
+    left = min(1.0, called.median_speedup / answer.median_speedup)
+    over, between = evidence.speedup_over_plain, evidence.over_plain_between
+    # What is plain JAX itself is not compared with anything.
+    if over is not None and over != 1:
+        over = max(1.0, min(over * left, called.median_speedup))
+        if between is not None and claim.between is not None:
+            ends = zip(between, claim.between, strict=True)
+            low, high = (max(1.0, min(end * left, most)) for end, most in ends)
+            between = low, high
+    seconds = called.timings.answer
+    return msgspec.structs.replace(
+        answer,
+        timings=msgspec.structs.replace(called.timings, plain=seconds * (over or 1.0)),
+        evidence=msgspec.structs.replace(
+            evidence,
+            speedup=claim.speedup,
+            between=claim.between,
+            speedup_over_plain=over,
+            over_plain_between=between,
+            queued=claim.queued,
+            queued_between=claim.queued_between,
+            ways={**evidence.ways, **claim.ways},
+            tails=claim.tails,
+            called=True,
         ),
     )
 
@@ -103,14 +151,10 @@ def describe_slower_as_called(name: str, answer: Answer) -> str:
     assert evidence.between is not None, "an answer for a call has its interval"
     low, high = evidence.between
     outcome = f"{name} is left as it is: called here, what is faster on the device was"
-    if high <= 1:
-        return f"{outcome} slower, {answer.speedup:.2f} times as fast"
-    if evidence.queued_between is not None and evidence.queued_between[1] <= 1:
-        queued = evidence.queued
-        return f"{outcome} slower where no result is waited for, {queued:.2f} times as fast"
-    return (
-        f"{outcome} {low:.2f} to {high:.2f} times as fast, as the machine is too noisy to say more"
-    )
+    if evidence.slower:
+        return f"{outcome} slower: {evidence.slower}"
+    noise = answer.timings.noise - 1
+    return f"{outcome} {low:.2f} to {high:.2f} times as fast, which a noise of {noise:.1%} hides"
 
 
 def stored_arrangement(answer: Answer, faster: Mapping[Subject, Answer]) -> dict[Subject, Answer]:
@@ -171,7 +215,8 @@ class WholeRace:
         self, key: Key, name: str, compiled: Sequence[Compiled], ids: Sequence[Sequence[str]]
     ) -> Answer | Failure:
         """The fastest that wins, and wins again alone; the first one is the function as it is."""
-        race, in_doubt = await decide_race(lambda: self._race(compiled, self.seed), self.tell)
+        race, hidden = await decide_race(lambda: self._race(compiled, self.seed), self.tell)
+        in_doubt = bool(hidden)
         for lap in race.laps:
             if lap.failure is not None:
                 self.tell(f"as a whole, {lap.failure}")
@@ -236,6 +281,7 @@ class WholeRace:
             self.rung.name,
             evidence=Evidence(
                 speedup=ratio.median,
+                between=(ratio.low, ratio.high),
                 kept=tuple(ids),
                 ways=times_by_mode(race, winner),
                 tried=tried,

@@ -24,7 +24,9 @@ from ...capture.errors import CaptureError
 from ...capture.jax_types import Atom, Leaf, aval
 from ...capture.jaxprs import JaxprReader, Known
 from ...capture.values import TracedValue, element_type, whole
+from ...codegen.lower.value_graph import MOST_COMPARED
 from ...tensor import tensor, walk
+from ...tensor.operator import NUMBERS
 from ...tensor.terms import INPUT
 from .flat_jaxpr import FlatJaxpr
 
@@ -53,7 +55,7 @@ _PRIMITIVES = {
         dynamic_slice dynamic_update_slice expand_dims gather iota name pad platform_index reshape
         rev slice split squeeze stack stop_gradient tile transpose unstack""",
     EquationKind.MULTILINEAR: """add add_any conv_general_dilated dot_general mul neg
-        one_minus_square polynomial reduce_sum reduce_window_sum square sub""",
+        cumsum one_minus_square polynomial reduce_sum reduce_window_sum scatter-add square sub""",
     EquationKind.DIVISION: "div pow rsqrt sqrt",
     EquationKind.EXPONENTIAL: "cosh exp exp2 expm1 log log1p log2 logistic sinh tanh",
 }
@@ -117,6 +119,10 @@ def _called(equation: JaxprEqn) -> Iterator[ClosedJaxpr | Jaxpr]:
                 yield parameter
 
 
+_BY_PLACES = frozenset({"cummax", "cummin", "cumsum", "scatter_add", "take"})
+"""Operators that a kernel computes by comparing places."""
+_WITHOUT_KERNELS = frozenset({"lgamma", "rem"})
+"""Operators that would keep all that is around them from being a kernel."""
 _PLACEMENT_HINTS = frozenset(
     {
         "device_put",
@@ -175,6 +181,8 @@ class _Classifier:
         self.constants = ClosedOverConstants()
         self.reader = JaxprReader(self.constants)
         self.known: dict[Var, TracedValue] = {}
+        self.joined: dict[Var, TracedValue] = {}
+        """Values of which a part may be known, as one column of the indices of a gather is."""
         for var, array in flat.constants.items():
             self.keep(var, self.reader.constant(array, aval(var)))
 
@@ -186,14 +194,16 @@ class _Classifier:
         ) or self.refuse_wide_integers(equation, fixed)
         if not refusal:
             results = self.reader.equation(equation, [self.value(atom) for atom in equation.invars])
-            refusal = self.unread(equation, results)
+            refusal = self.unread(equation, results) or _left_to_xla(equation, results)
         if refusal:
             return ClassifiedEquation(index, equation, EquationKind.OPAQUE, False, refusal)
         # Its value is known from now on: a ramp or a number that later equations may need, as for
         # an index.
-        if fixed:
-            for var, value in zip(equation.outvars, results, strict=True):
+        for var, value in zip(equation.outvars, results, strict=True):
+            if fixed:
                 self.keep(var, value)
+            elif isinstance(value, TracedValue) and value.term.operator.name == "concatenate":
+                self.joined[var] = value
         return ClassifiedEquation(index, equation, equation_kind(equation), fixed)
 
     def keep(self, var: Var, value: Known) -> None:
@@ -203,7 +213,7 @@ class _Classifier:
     def value(self, atom: Atom) -> Known:
         if isinstance(atom, Literal):
             return self.reader.constant(atom.val, aval(atom))
-        return self.known.get(atom) or unknown(atom, "operand")
+        return self.known.get(atom) or self.joined.get(atom) or unknown(atom, "operand")
 
     def refuse_wide_integers(self, equation: JaxprEqn, fixed: bool) -> str:
         """Refuses equations on 64-bit integers, but for places that are computed beforehand and fit
@@ -227,6 +237,24 @@ class _Classifier:
         return (
             _describe_failure(equation, "it holds an array") if self.constants.used(terms) else ""
         )
+
+
+def _left_to_xla(equation: JaxprEqn, results: Sequence[Known]) -> str:
+    """Why XLA is left to choose or add many elements by computed places, or to add up an axis in
+    order: a region would lose its kernels to it, and nothing of ours does it faster."""
+    terms = [value.term for value in results if isinstance(value, TracedValue)]
+    for term in walk(terms):
+        name = term.operator.name
+        if name in _WITHOUT_KERNELS:
+            return _describe_failure(equation, "no kernel computes it")
+        if name not in _BY_PLACES:
+            continue
+        axis = term.parameter("axis")
+        indices = term.arguments[1] if name in ("take", "scatter_add") else term.arguments[0]
+        places = term.arguments[0].shape[axis]
+        if indices.shape[axis] != 1 and NUMBERS.value(places) > MOST_COMPARED:
+            return _describe_failure(equation, f"along an axis of {places}, which XLA does best")
+    return ""
 
 
 def unknown(var: Var, name: str) -> Known:

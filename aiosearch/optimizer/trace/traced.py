@@ -18,6 +18,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Var
 from jax.tree_util import PyTreeDef
 
+from ...capture.errors import tracing_hint
 from ...capture.jax_types import AbstractArray, Function, Leaf, PyTree, aval
 from ...capture.names import title
 from ...capture.user_frames import user_frame
@@ -257,7 +258,8 @@ def _traced(form: CallSignature, leaves: Sequence[Leaf]) -> tuple[ClosedJaxpr, P
         # A `jit` inside names its own argument, which the user does not see.
         if _UNHASHABLE in reason:
             reason = _STATIC
-        problem = f"cannot trace {title(form.function, None)}: {reason}{user_frame(error)}"
+        where, hint = user_frame(error), tracing_hint(error)
+        problem = f"cannot trace {title(form.function, None)}: {reason}{where}{hint}"
         raise SpliceError(problem) from error
     assert tree is not None
     return closed, tree

@@ -117,7 +117,7 @@ def _width(term: Term) -> int:
     return number(bytes_of(TensorType(term.dtype, ())))
 
 
-_DROPS = ("slice", "diagonal", "select")
+_DROPS = ("slice", "diagonal", "select", "take", "scatter_add")
 """Operators whose result need not depend on all that they are given."""
 
 

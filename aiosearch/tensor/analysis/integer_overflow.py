@@ -80,6 +80,10 @@ def _bound(term: Term, most: Mapping[Term, float], at_any_size: bool) -> float:
     # Interval arithmetic on magnitudes: |x·y| <= |x|·|y|, |x + y| <= |x| + |y|.
     if name == "mul":
         return math.prod(bounds)
+    if name == "take":
+        return bounds[0]
+    if name in ("argmax", "argmin"):
+        return _ROOM if at_any_size else _size(term.arguments[0], [term.parameter("axis")])
     if name == "iota":
         return _ROOM if at_any_size else _size(term, [term.parameter("axis")])
     if name == "sum":

@@ -70,6 +70,14 @@ def _each(function: Callable[[float], float]) -> Callable[[Any], Any]:
     return lambda x: vectorized(x).astype(x.dtype)
 
 
+def _lgamma(x: float) -> float:
+    """The logarithm of |Γ(x)|, infinite at its poles."""
+    try:
+        return math.lgamma(x)
+    except (ValueError, OverflowError):
+        return math.inf
+
+
 def _one(k: Algebra[V]) -> V:
     return k.constant(Fraction(1))
 
@@ -88,6 +96,8 @@ COS = Function("cos", np.cos, even=True)
 FLOOR = Function("floor", np.floor, integral=True)
 ROUND = Function("round", np.rint, integral=True)
 POW = Function("pow", np.power)
+REM = Function("rem", np.fmod)
+LGAMMA = Function("lgamma", _each(_lgamma))
 EXPM1 = Function("expm1", np.expm1, means=lambda k, x: k.subtract(k.exp(x), _one(k)))
 LOG1P = Function("log1p", np.log1p, means=lambda k, x: k.log(k.add(_one(k), x)))
 
@@ -130,6 +140,8 @@ _pointwise("sub", 2, lambda k, x, y: k.subtract(x, y))
 _pointwise("mul", 2, lambda k, x, y: k.multiply(x, y), commutative=True)
 _pointwise("div", 2, lambda k, x, y: k.divide(x, y), 4, fractions=True)
 _pointwise("pow", 2, lambda k, x, y: k.function(POW, x, y), 20, fractions=True)
+_pointwise("rem", 2, lambda k, x, y: k.function(REM, x, y), 20)
+_pointwise("lgamma", 1, lambda k, x: k.function(LGAMMA, x), 60, fractions=True)
 _pointwise("maximum", 2, lambda k, x, y: k.maximum(x, y), commutative=True, truths=True)
 _pointwise("minimum", 2, lambda k, x, y: k.minimum(x, y), commutative=True, truths=True)
 _pointwise(

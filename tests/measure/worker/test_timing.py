@@ -15,12 +15,15 @@ import numpy as np
 import pytest
 
 from aiosearch.measure.race import Way
+from aiosearch.measure.worker import timing
 from aiosearch.measure.worker.cold_inputs import ColdInputs, CopyRing
 from aiosearch.measure.worker.timing import (
+    MOST_IN_FLIGHT,
     SETTLING_CALLS,
     SETTLING_NS,
     Runner,
     cpu_ns,
+    in_flight,
     sample,
     settle,
 )
@@ -42,6 +45,40 @@ def test_what_is_short_settles_for_longer(
 
     settle(call)
     assert len(seen) == calls
+
+
+def test_several_calls_are_in_flight_before_one_is_waited_for() -> None:
+    """And never more than XLA has in flight, whose results need memory."""
+    begun, waited = [0], []
+
+    class Result:
+        def __init__(self) -> None:
+            begun[0] += 1
+
+        def block_until_ready(self) -> Result:
+            waited.append(begun[0])
+            return self
+
+    in_flight(Result, MOST_IN_FLIGHT + 3)
+    assert waited == [MOST_IN_FLIGHT] * MOST_IN_FLIGHT + [MOST_IN_FLIGHT + 3] * 3
+
+
+def test_other_work_runs_before_each_call_and_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(timing, "other_work", lambda: lambda: seen.append("other"))
+    ring = CopyRing(np.array([1]), np.copy)
+    runner = Runner(lambda array: seen.append("call"), None, ColdInputs([ring]), x64=False)
+    runner.calls = 2
+    sample(runner, Way.ALTERNATED)
+    assert seen == ["other", "call"] * 2
+
+
+def test_an_executor_does_not_time_what_needs_more_than_a_candidate() -> None:
+    runner = Runner(lambda: None, None, ColdInputs([]), x64=False)
+    with pytest.raises(ValueError, match="beside a busy core"):
+        sample(runner, Way.BUSY)
 
 
 def test_hot_calls_come_after_others_and_cold_ones_after_none() -> None:

@@ -63,7 +63,12 @@ def test_a_function_that_is_one_program_has_its_figure() -> None:
     ("noise", "faster", "in_doubt", "told"),
     [
         (0.2, True, False, "noise 20.0%"),
-        (0.5, True, False, "noise 50.0%, which the gain is above"),
+        (
+            0.5,
+            True,
+            False,
+            "noise 50.0%: the gain is uncertain, and is measured again on a quieter machine",
+        ),
         (0.2, False, False, "noise 20.0%"),
         (
             1.3,
@@ -71,7 +76,12 @@ def test_a_function_that_is_one_program_has_its_figure() -> None:
             False,
             "noise 130.0%, which hides no gain: by their intervals none is above 3%",
         ),
-        (0.01, False, True, "noise 1.0%, and a gain above 3% may be hidden: nothing is remembered"),
+        (
+            0.01,
+            False,
+            True,
+            "noise 1.0%, and a gain above 3% may be hidden: it is raced again the next time",
+        ),
     ],
 )
 def test_what_much_noise_means_is_told(

@@ -157,7 +157,7 @@ async def test_where_no_inputs_say_anything_it_is_unknown() -> None:
     found = await evidence(case(DOUBLED), nothing, double)
     assert found.outcome == "unknown"
     assert found.counted == 0
-    assert str(found).startswith("unknown on 0 of 13 distributions")
+    assert str(found).startswith("unknown on 0 of 16 distributions")
 
 
 async def test_an_output_that_is_never_seen_is_looked_at_on_the_inputs_of_the_race() -> None:

@@ -24,27 +24,27 @@ LOUD = (3.0, 5.0)
 """Itself once more, where noise comes to a third."""
 
 
-async def outcome(*races: Race) -> tuple[int, bool]:
-    """How many of these races were run, and whether something stays in doubt."""
+async def outcome(*races: Race) -> tuple[int, list[int]]:
+    """How many of these races were run, and the places of what stays in doubt."""
     left = list(races)
 
     async def racing() -> Race:
         return left.pop(0)
 
-    _, in_doubt = await decide_race(racing, lambda text: None)
-    return len(races) - len(left), in_doubt
+    _, hidden = await decide_race(racing, lambda text: None)
+    return len(races) - len(left), hidden
 
 
 async def test_it_is_run_again_while_noise_may_hide_something() -> None:
     hiding, quiet = race((3.5,), again=LOUD), race((3.5,))
-    assert await outcome(*[hiding] * 9) == (1 + RACE_RERUNS, True)
-    assert await outcome(hiding, quiet, quiet) == (2, True)
-    assert await outcome(quiet, quiet) == (1, False)
-    assert await outcome(race((4.0,)), quiet) == (1, False)
+    assert await outcome(*[hiding] * 9) == (1 + RACE_RERUNS, [1])
+    assert await outcome(hiding, quiet, quiet) == (2, [1])
+    assert await outcome(quiet, quiet) == (1, [])
+    assert await outcome(race((4.0,)), quiet) == (1, [])
 
 
 async def test_what_is_hidden_beside_a_winner_stays_in_doubt() -> None:
     """Which need not be taken: it may turn out to be wrong."""
     both = race((1.0,), (3.5,), again=LOUD)
     assert winners(both) == [1]
-    assert await outcome(both, both) == (1, True)
+    assert await outcome(both, both) == (1, [2])

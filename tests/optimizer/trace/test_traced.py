@@ -136,7 +136,7 @@ LEFT_ALONE: dict[str, Callable[..., Any]] = {
     "random": lambda x: jax.random.normal(jax.random.key(0), (6, 6)),
     "raw key": lambda x: jax.random.uniform(jax.random.PRNGKey(0), (6, 6)),
     "sorted": lambda x: jnp.sort(x),
-    "whole": lambda x: jnp.arange(6) + jnp.argmax(x, axis=0),
+    "whole": lambda x: jnp.arange(6) + jnp.sum(x > 0, axis=0),
     "barrier": lambda x: lax.optimization_barrier(x),
     "precise": lambda x: jnp.matmul(x, x, precision="BF16_BF16_F32"),
     "moved": lambda x: x.T.reshape(-1)[3:],
@@ -188,6 +188,32 @@ def test_what_a_loop_takes_unchanged_stays_the_same_in_it() -> None:
 
     (piece,) = cut(steps, SQUARE, SQUARE, constant_argnums=1).regions
     assert len(piece.constant) == 1
+
+
+def test_labels_are_chosen_within_a_region_and_rows_of_a_large_table_are_not() -> None:
+    def loss(x: Any, labels: Any) -> Any:
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(x), labels[:, None], 1))
+
+    def by_row(x: Any, labels: Any) -> Any:
+        return -jnp.mean(jax.nn.log_softmax(x)[jnp.arange(6), labels])
+
+    labels = jnp.arange(6)
+    for function in (loss, by_row, jax.value_and_grad(loss), jax.value_and_grad(by_row)):
+        made = cut(function, SQUARE, labels)
+        assert len(made.regions) == 1
+        assert not made.left_alone
+    made = cut(lambda table, rows: jnp.tanh(table[rows] * 2), jnp.ones((64, 6)), labels)
+    assert len(made.regions) == 1
+    (sentence,) = made.left_alone
+    assert sentence.startswith("gather (along an axis of 64, which XLA does best) at ")
+
+
+def test_what_no_kernel_computes_stays_between_regions() -> None:
+    made = cut(lambda x: jax.lax.lgamma(x @ x) * 2 + x, SQUARE)
+    assert len(made.regions) == 2
+    assert [one.partition(" at ")[0] for one in made.left_alone] == [
+        "lgamma (no kernel computes it)"
+    ]
 
 
 def test_halves_multiplied_as_halves_are_is_no_precision_of_their_own() -> None:

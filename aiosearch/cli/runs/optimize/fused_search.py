@@ -81,18 +81,19 @@ def _request(program: Program, arguments: OptimizeArguments) -> FusedRequest:
 
 
 def _program(arguments: OptimizeArguments) -> Program:
-    name, (positional, named) = arguments.function, programs.named_types(arguments.arg)
+    name, (texts, statics) = arguments.function, programs.static_values(arguments.arg)
+    positional, named = programs.named_types(texts)
     if programs.is_function(name):
         programs.require_no_dtype(name, arguments.dtype)
-        types, named = bound(name, programs.function(name), positional, named)
+        types, named = bound(name, programs.function(name, statics), positional, named)
         if named:
             raise UsageError(
                 f"--search-only gives arguments by place, and {name} takes {', '.join(named)} by"
                 " name alone"
             )
-        return programs.read_function(name, types)
+        return programs.read_function(name, types, statics)
     program = programs.typed_program(name, programs.sizes(arguments.shape), arguments.dtype)
-    if positional or named:
+    if arguments.arg:
         raise UsageError(f"--arg is for functions; {name} is a program, whose sizes --shape sets")
     return program
 

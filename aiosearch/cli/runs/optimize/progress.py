@@ -140,6 +140,8 @@ class OptimizeCommand:
 
 def _arguments(function: FunctionTarget, name: str, seed: int) -> list[Leaf]:
     """What stands for the arguments; those that stay the same are arrays of the target named."""
+    if function.values is not None:
+        return list(function.values)
     values = placeholders(function.types)
     for at in function.constant:
         type_ = ArrayType(str(values[at].dtype), values[at].shape)

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from aiosearch.tensor import OPERATORS, DType, Term, apply, tensor
 
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0)
-POINTWISE = [one.name for one in OPERATORS.values() if one.pointwise]
+NO_KERNELS = {"lgamma", "rem"}
+"""What no kernel computes."""
+POINTWISE = [one.name for one in OPERATORS.values() if one.pointwise and one.name not in NO_KERNELS]
 IN_GRAPHS = {"input", "literal", "load", "accumulate", "read", "write", "result"}
 """What inputs are, and what µgraphs are made of."""
 FOLDS = ("sum", "mean", "max", "min")
@@ -47,6 +49,7 @@ def others(dtype: DType) -> list[Term]:
     x, z = (tensor(name, dtype, (6, 9)) for name in "XZ")
     y, square = tensor("Y", dtype, (9, 7)), tensor("S", dtype, (7, 7))
     image, filters = tensor("I", dtype, (2, 9, 8, 3)), tensor("F", dtype, (3, 2, 3, 5))
+    places = apply("reshape", apply("argmax", x, axis=1), shape=(6, 1))
     strided = {"strides": (2, 1), "low": (1, 0), "high": (2, 1), "dilation": (1, 2)}
     return [
         apply("convolution", image, filters, **strided),
@@ -64,6 +67,13 @@ def others(dtype: DType) -> list[Term]:
         apply("pad", x, axis=1, low=2, high=3, value=0.5),
         apply("diagonal", square),
         x + apply("iota", shape=(6, 9), axis=1, dtype=dtype),
+        places,
+        apply("argmin", x, axis=0),
+        apply("take", z, places, axis=1),
+        apply("scatter_add", z, places, apply("max", x, axes=(1,), keep=True), axis=1),
+        apply("cumsum", x, axis=1),
+        apply("cummax", x, axis=0, reverse=True),
+        apply("cummin", x, axis=1),
     ]
 
 

@@ -1,0 +1,94 @@
+"""What noise may have hidden is raced again by the next call, which searches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import msgspec
+import numpy as np
+import pytest
+
+from aiosearch.measure import Act, Lap, MockExecutor, Race, Samples
+from aiosearch.optimizer.optimization import optimize
+from aiosearch.optimizer.outcomes.results import Results
+from aiosearch.optimizer.race.guesses import decoded
+
+A = jnp.linspace(-1.0, 2.0, 64).reshape(8, 8)
+
+
+def traced(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.trace(a @ b)
+
+
+def trace(inputs: Any) -> tuple[Any, ...]:
+    a, b = (np.asarray(one, np.float64) for one in inputs)
+    return (np.float32(np.sum(a * b.T)),)
+
+
+class Machine(MockExecutor):
+    """Whatever is not the function as it is takes two thirds of its time.
+
+    On a loud machine the original seems a hundred times faster or slower than itself.
+    """
+
+    def __init__(self, loud: bool) -> None:
+        super().__init__({"as written": Act(1e-4, outputs=trace)})
+        self._loud = loud
+
+    def _act(self, candidate: Any) -> Act:
+        return self._acts.get(candidate.name, Act(1e-4 / 1.5, outputs=trace))
+
+    async def race(self, *args: Any, **options: Any) -> Race:
+        race = await super().race(*args, **options)
+        if not self._loud:
+            return race
+        wall = tuple(1e-6 if number % 2 else 1e-2 for number in range(race.rounds))
+        again = Lap("as written", dict.fromkeys(race.ways, Samples(wall, wall)))
+        return msgspec.structs.replace(race, again=again)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Results]:
+    with Results.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+async def outcome(store: Results, loud: bool) -> tuple[Any, list[str]]:
+    heard: list[str] = []
+    options: dict[str, Any] = {"effort": "quick", "target": "cpu", "kernels": False}
+    async with Machine(loud) as executor:
+        fast = await optimize(
+            traced, A, A, results=store, executor=executor, tell=heard.append, **options
+        )
+    return fast.report, heard
+
+
+async def test_what_is_in_doubt_is_raced_again_and_not_searched(store: Results) -> None:
+    first, heard = await outcome(store, loud=True)
+    assert first.found[0].in_doubt
+    assert not first.faster
+    assert any("rewriting" in line for line in heard)
+    (kept,) = store.all()
+    contenders = decoded(kept.guesses)
+    assert contenders[0].how == "as written"
+    assert len(contenders) > 1
+
+    again, heard = await outcome(store, loud=True)
+    assert again.found[0].in_doubt
+    assert not any("rewriting" in line for line in heard)
+
+    calm, heard = await outcome(store, loud=False)
+    assert calm.faster
+    assert calm.speedup == pytest.approx(1.5, rel=0.03)
+    assert not any("rewriting" in line for line in heard)
+    (kept,) = store.all()
+    assert not kept.guesses
+    names = {tried.how for tried in kept.evidence.tried}
+    assert names >= {tried.how for tried in first.found[0].tried}, "what was tried stays known"
+
+    later, heard = await outcome(store, loud=False)
+    assert later.found[0].remembered
