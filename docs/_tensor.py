@@ -65,7 +65,8 @@ WORDS = {
     "cummax": "the largest of all elements up to each place of an axis",
     "cummin": "the least of all elements up to each place of an axis",
     "convolution": "`x` is `[batch, places…, channels]`, `y` is `[window…, channels, features]`;"
-    " one number for each place of `strides`, of padding by zeros `low` and `high`, of `dilation`",
+    " one number for each place of `strides`, of padding by zeros `low` and `high`, of `dilation`;"
+    " features of one of `groups` are made of the channels of one alone",
 }
 """What operators do where no formula of `x` and `y` says it."""
 

@@ -127,7 +127,7 @@ REFUSED: dict[str, Callable[..., Any]] = {
     "convert_element_type": lambda x: x * 1j,
     "round": lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
     "conv_general_dilated": lambda x: lax.conv_general_dilated(
-        x.reshape(1, 2, 3, 6), x[:2, :3].reshape(2, 1, 3, 1), (1, 1), "SAME", feature_group_count=2
+        x.reshape(2, 3, 3, 2), x[:2, :3].reshape(2, 3, 1, 1), (1, 1), "SAME", batch_group_count=2
     ),
     "pure_callback": lambda x: jax.pure_callback(np.sin, x, x),
     "random_seed": lambda x: x + jax.random.uniform(jax.random.key(0), (6, 6)),

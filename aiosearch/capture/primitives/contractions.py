@@ -90,7 +90,7 @@ def _convolution(
     preferred_element_type: object = None,
     **params: object,
 ) -> TracedValue:
-    demand(feature_group_count == 1 and batch_group_count == 1, "in groups")
+    demand(batch_group_count == 1, "with images in groups")
     dtype = image.dtype
     if preferred_element_type is not None:
         dtype = element_type(preferred_element_type)
@@ -110,6 +110,7 @@ def _convolution(
         low=tuple(max(0, low) for low, _ in padding),
         high=tuple(max(0, high) for _, high in padding),
         dilation=tuple(rhs_dilation),
+        groups=feature_group_count,
     )
     batch, feature, *spots = dimension_numbers.out_spec
     order = {batch: 0, feature: len(spots) + 1, **{at: 1 + i for i, at in enumerate(spots)}}

@@ -39,7 +39,8 @@ def _reshape(
     dimensions: Sequence[int] | None = None,
     **params: object,
 ) -> TracedValue:
-    demand(dimensions is None, "in another order")
+    if dimensions is not None:
+        x = transposed(x, dimensions)
     sizes = tuple(new_sizes)
     if [size for size in sizes if size != 1] == [size for size in x.shape if size != 1]:
         return x.over(sizes)

@@ -246,6 +246,7 @@ def _convolution(
     low: tuple[int, ...],
     high: tuple[int, ...],
     dilation: tuple[int, ...],
+    groups: int,
 ) -> SourceExpression:
     places = "".join("HWDT"[axis] if axis < 4 else str(axis) for axis in range(len(strides)))
     numbers = (f"N{places}C", f"{places}IO", f"N{places}C")
@@ -257,6 +258,7 @@ def _convolution(
         sized(list(zip(low, high, strict=True))),
         f"rhs_dilation={sized(dilation)}",
         f"dimension_numbers={numbers!r}".replace("'", '"'),
+        *([f"feature_group_count={groups}"] if groups > 1 else []),
     )
 
 

@@ -1,4 +1,9 @@
-"""Convolution: images `[batch, places…, channels]`, filters `[window…, channels, features]`."""
+"""Convolution: images `[batch, places…, channels]`, filters `[window…, channels, features]`.
+
+With `groups`, channels and features are cut into as many parts, and each part of the features is
+made of its part of the channels: filters have the channels of one part. With as many groups as
+channels the convolution is depthwise.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,15 @@ from fractions import Fraction
 
 from ..algebra import Algebra, V
 from ..errors import ShapeError
-from ..operator import Dimensions, Operator, OperatorParameter, ParameterKind, declare, window_count
+from ..operator import (
+    NUMBERS,
+    Dimensions,
+    Operator,
+    OperatorParameter,
+    ParameterKind,
+    declare,
+    window_count,
+)
 from ..sizes import Dim, product
 from ..types import Shape
 
@@ -19,6 +32,7 @@ def _shape(
     low: tuple[int, ...],
     high: tuple[int, ...],
     dilation: tuple[int, ...],
+    groups: int,
 ) -> Shape:
     image, filters = shapes
     places = len(image) - 2
@@ -31,7 +45,10 @@ def _shape(
             raise ShapeError(f"convolution over {places} axes with {name} {list(values)}")
     # Channels are last in images and last but one in filters, so that the contraction is a
     # `matmul`.
-    dims.same(image[-1], filters[-2], "convolution: channels")
+    if groups < 1:
+        raise ShapeError(f"convolution in {groups} groups")
+    dims.same(image[-1], filters[-2] * groups, "convolution: channels")
+    dims.over(filters[-1], groups, "convolution: features of a group")
     counts: list[Dim] = []
     for axis in range(places):
         size = image[1 + axis] + (low[axis] + high[axis])
@@ -47,6 +64,7 @@ def _meaning(
     low: tuple[int, ...],
     high: tuple[int, ...],
     dilation: tuple[int, ...],
+    groups: int,
 ) -> V:
     """Gathers every window, then contracts windows and channels by one `matmul`."""
     places = len(strides)
@@ -66,9 +84,24 @@ def _meaning(
     x = k.transpose(x, order)
     seen = [shape[axis] for axis in range(batch + 1, end, 2)]
     inner = product([*window, shape[-1]])
-    rows = k.reshape(x, (*shape[:batch], product([shape[batch], *seen]), inner))
+    count = product([shape[batch], *seen])
     features = k.shape(filters)[-1]
-    output = k.matmul(rows, k.reshape(filters, (*lead, inner, features)))
+    if groups == 1:
+        rows = k.reshape(x, (*shape[:batch], count, inner))
+        output = k.matmul(rows, k.reshape(filters, (*lead, inner, features)))
+        return k.reshape(output, (*k.shape(output)[:batch], shape[batch], *seen, features))
+    # A matrix product for each group: [rows, window, group, channel] to [group, rows, the rest].
+    width, part = NUMBERS.over(inner, groups, "a group"), NUMBERS.over(features, groups, "a group")
+    channels = NUMBERS.over(shape[-1], groups, "a group")
+    places_seen = product(window)
+    split = k.reshape(x, (*shape[:batch], count, places_seen, groups, channels))
+    leading = [*range(batch)]
+    split = k.transpose(split, [*leading, batch + 2, batch, batch + 1, batch + 3])
+    rows = k.reshape(split, (*shape[:batch], groups, count, width))
+    columns = k.reshape(filters, (*lead, width, groups, part))
+    columns = k.transpose(columns, [*leading, batch + 1, batch, batch + 2])
+    output = k.matmul(rows, columns)
+    output = k.transpose(output, [*leading, batch + 1, batch, batch + 2])
     return k.reshape(output, (*k.shape(output)[:batch], shape[batch], *seen, features))
 
 
@@ -87,6 +120,7 @@ declare(
             OperatorParameter("low", ParameterKind.COUNTS),
             OperatorParameter("high", ParameterKind.COUNTS),
             OperatorParameter("dilation", ParameterKind.COUNTS),
+            OperatorParameter("groups", ParameterKind.COUNT, 1, required=False),
         ),
         flops=_flops,
     )

@@ -53,6 +53,7 @@ def others(dtype: DType) -> list[Term]:
     strided = {"strides": (2, 1), "low": (1, 0), "high": (2, 1), "dilation": (1, 2)}
     return [
         apply("convolution", image, filters, **strided),
+        apply("convolution", image, tensor("D", dtype, (3, 2, 1, 6)), groups=3, **strided),
         *(apply(name, x, axes=(axis,)) for name in FOLDS for axis in (0, 1)),
         apply("sum", image, axes=(1, 3), keep=True),
         apply("rms_norm", x),
