@@ -85,8 +85,8 @@ class OptimizeCommand:
         self._search.stop()
 
     def _status(self) -> str:
-        standing = "" if self._search is None else self._search.progress.figures
-        return f"{self._past():>6}  {self._now} ...{standing and f' {standing}'}"
+        now = self._now if self._search is None else self._search.progress
+        return f"{self._past():>6}  {now}"
 
     def _serve(self, stack: ExitStack) -> None:
         """Serves a page of how it stands, where that is asked for."""
