@@ -40,7 +40,7 @@ class Style:
 
 
 MOST = {
-    "modules": 774,
+    "modules": 800,
     "fullest_folder": 24,
     "longest_file": 800,
     "filler_percent": 0.3,

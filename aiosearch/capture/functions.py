@@ -52,6 +52,28 @@ def capture(function: Function, *args: PyTree, name: str | None = None) -> Captu
     return Captured(program, {term.parameter("name"): array for term, array in used.items()})
 
 
+def with_one_set_of_constants(captured: Sequence[Captured]) -> tuple[list[Program], list[str]]:
+    """Programs of the same arguments, each with the closed-over arrays of all as its last inputs.
+
+    The names of those inputs are given too.
+    """
+    held = {
+        term.parameter("name"): term
+        for each in captured
+        for term in each.program.inputs
+        if term.parameter("name") in each.constants
+    }
+    programs = [
+        Program(
+            each.program.name,
+            (*(term for term in each.program.inputs if term not in held.values()), *held.values()),
+            each.program.outputs,
+        )
+        for each in captured
+    ]
+    return programs, list(held)
+
+
 def _traced(function: Function, args: Sequence[PyTree]) -> ClosedJaxpr:
     try:
         return jax.make_jaxpr(function)(*args)

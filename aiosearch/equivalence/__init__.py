@@ -15,14 +15,18 @@ if TYPE_CHECKING:
     from .fields import FieldEvidence, compare_fields
     from .floats import FloatEvidence, compare_floats
     from .functions import Runnable, compare_functions, verify_functions
+    from .input_limits import InputLimits
     from .judging import verify
     from .proof import Proof, Rule, prove
+    from .runnables import OutputTypesError
     from .verdict import Status, Verdict
 
 __all__ = [
     "Counterexample",
     "FieldEvidence",
     "FloatEvidence",
+    "InputLimits",
+    "OutputTypesError",
     "Proof",
     "Rule",
     "Runnable",
@@ -55,5 +59,7 @@ __getattr__ = lazily(
         "Status": ".verdict",
         "Verdict": ".verdict",
         "verify": ".judging",
+        "InputLimits": ".input_limits",
+        "OutputTypesError": ".runnables",
     },
 )

@@ -26,10 +26,12 @@ docs/why/verdicts.md.
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -38,6 +40,7 @@ from ..tensor.errors import ShapeError
 from ..tensor.floats import Array
 from ..tensor.terms import Program
 from ..tensor.types import DType, TensorType
+from .input_limits import NO_LIMITS, Limits, limited
 from .lost_values import lost_remark
 from .masking_constants import masking_remark
 from .program_inputs import FLOAT_DISTRIBUTIONS
@@ -122,6 +125,10 @@ class Trial:
 
     Elsewhere it is right.
     """
+    absolute_error: float = 0.0
+    """The largest distance of the candidate from the truth, where it is compared."""
+    relative_error: float = 0.0
+    """The same as a share of the value, or of the output's root mean square if that is larger."""
 
     @property
     def place(self) -> str:
@@ -142,6 +149,8 @@ class Trial:
             "reason": self.reason,
             "original_error_ulp": plain(self.original_error),
             "candidate_error_ulp": plain(self.candidate_error),
+            "absolute_error": plain(self.absolute_error),
+            "relative_error": plain(self.relative_error),
             "compared": self.compared,
             "undetermined": self.undetermined,
             "newly_defined": self.newly_defined,
@@ -246,10 +255,20 @@ class FloatEvidence:
         if passed:
             worst = max(passed, key=lambda trial: trial.candidate_error)
             parts.append(f"at most {worst.candidate_error:.2g} ulp where it passed")
+        parts += self._errors()
         if self.newly_defined:
             many = "s" * (self.newly_defined != 1)
             parts.append(f"more defined at {self.newly_defined} element{many}")
         return "; ".join([*parts, *([self.remark] if self.remark else [])])
+
+    def _errors(self) -> list[str]:
+        """The largest errors of all that was compared, as text."""
+        compared = [trial for trial in self.trials if trial.compared]
+        if not compared:
+            return []
+        absolute = max(trial.absolute_error for trial in compared)
+        relative = max(trial.relative_error for trial in compared)
+        return [f"largest error {absolute:.2g}, relative {relative:.2g}"]
 
     def _skips(self) -> list[str]:
         """The skipped distributions as text, once for each reason."""
@@ -313,19 +332,25 @@ def compare_floats(
     strict: bool = False,
     distributions: Sequence[str] = FLOAT_DISTRIBUTIONS,
     given: Sequence[Array] | None = None,
+    limits: Limits = NO_LIMITS,
+    tolerance: float | None = None,
+    seconds: float | None = None,
 ) -> FloatEvidence:
     """Runs the original `a` and the candidate `b` in their own types, against float64.
 
-    Inputs that are `given` are one distribution more.
+    Inputs that are `given` are one distribution more; others are kept within `limits`. With a
+    `tolerance` errors are held to that, see `compare_sides`, which says what `seconds` are too.
     """
     require_comparable(a, b)
     evidence = compare_sides(
-        ExecutedProgram(a),
+        limited(ExecutedProgram(a), limits),
         ExecutedProgram(b),
         seed=seed,
         strict=strict,
         distributions=distributions,
         given=given,
+        tolerance=tolerance,
+        seconds=seconds,
     )
     return evidence.remarked(a)
 
@@ -338,15 +363,26 @@ def compare_sides(
     strict: bool,
     distributions: Sequence[str] = FLOAT_DISTRIBUTIONS,
     given: Sequence[Array] | None = None,
+    tolerance: float | None = None,
+    seconds: float | None = None,
 ) -> FloatEvidence:
     """Compares whatever can be run, on each of `distributions`; the truth is that of `a`.
 
-    What is `given` are inputs that `a` is known to be run on, if any are.
+    What is `given` are inputs that `a` is known to be run on, if any are; they are first. With a
+    `tolerance` an error may come to this share of the value, or of the root mean square of its
+    output where that is larger; how accurate the original is plays no part then. Once `seconds`
+    have passed, distributions that have not begun are left out, and the evidence says so.
     """
-    names = [*distributions, *not_finite(a, strict)]
-    trials = [compare_on(a.draw(name, seed), a, b, name, strict) for name in names]
+    began = time.monotonic()
+    trials = []
     if given is not None:
-        trials.append(compare_on(in_types(a.inputs, given), a, b, GIVEN, strict))
+        trials.append(compare_on(in_types(a.inputs, given), a, b, GIVEN, strict, tolerance))
+    names = [*distributions, *not_finite(a, strict)]
+    for at, name in enumerate(names):
+        if trials and seconds is not None and time.monotonic() - began > seconds:
+            remark = f"{len(names) - at} distributions were left out after {seconds:g} s"
+            return FloatEvidence(seed, strict, tuple(trials), remark)
+        trials.append(compare_on(a.draw(name, seed), a, b, name, strict, tolerance))
     return FloatEvidence(seed, strict, tuple(trials))
 
 
@@ -362,7 +398,12 @@ def in_types(types: Sequence[TensorType], values: Sequence[Array]) -> list[Array
 
 
 def compare_on(
-    inputs: Sequence[Array], a: RunnableSide, b: RunnableSide, distribution: str, strict: bool
+    inputs: Sequence[Array],
+    a: RunnableSide,
+    b: RunnableSide,
+    distribution: str,
+    strict: bool,
+    tolerance: float | None = None,
 ) -> Trial:
     """One trial on given `inputs`, which `distribution` names."""
     ours = a.own(inputs)
@@ -376,7 +417,7 @@ def compare_on(
                 zip(dtypes, ours, theirs, truth, strict=True)
             )
         ]
-    return _judged(distribution, outputs)
+    return _judged(distribution, outputs, tolerance)
 
 
 def _truth(a: RunnableSide, inputs: Sequence[Array], ours: list[Array]) -> list[NoisyArray]:
@@ -456,6 +497,26 @@ class _FloatOutput:
         off = np.abs(values - self.truth)
         return np.where(self.compared & (off > 0), off / self.ulp, 0.0)
 
+    @cached_property
+    def absolute_error(self) -> float:
+        """The largest distance of the candidate from the truth, where it is compared."""
+        return _largest(self._off)
+
+    @cached_property
+    def relative_error(self) -> float:
+        """The largest share of its value, or of its output's root mean square, that an error is."""
+        values, off = np.abs(self.truth[self.compared]), self._off
+        size = _largest(values)
+        # Scaled first: squares of large values overflow.
+        usual = size * math.sqrt(float(np.mean(np.square(values / size)))) if size > 0 else 0.0
+        return _largest(off / np.where(off > 0, np.maximum(np.abs(self.truth), usual), 1.0))
+
+    @property
+    def _off(self) -> Array:
+        counted = self.compared & np.isfinite(self.theirs)
+        with np.errstate(all="ignore"):
+            return np.where(counted, np.abs(self.theirs - self.truth), 0.0)
+
     def overflows(self, most: float) -> bool:
         """Whether the candidate is within `most` wherever both are finite, or only it is finite."""
         there = np.isfinite(self.theirs)
@@ -497,11 +558,14 @@ def _largest(errors: Array) -> float:
     return float(np.max(errors, initial=0.0))
 
 
-def _judged(distribution: str, outputs: list[_FloatOutput]) -> Trial:
+def _judged(distribution: str, outputs: list[_FloatOutput], tolerance: float | None) -> Trial:
     """The trial that all outputs together come to."""
     original = max(_largest(output.original) for output in outputs)
     candidate = max(_largest(output.candidate) for output in outputs)
-    status, reason = _status(outputs, original, candidate)
+    if tolerance is None:
+        status, reason = _status(outputs, original, candidate)
+    else:
+        status, reason = _within(outputs, tolerance)
     most = 2 * original + SLACK
     trial = Trial(
         distribution,
@@ -517,10 +581,26 @@ def _judged(distribution: str, outputs: list[_FloatOutput]) -> Trial:
         ),
         overflows=status is FloatStatus.FAILED
         and all(output.overflows(most) for output in outputs),
+        absolute_error=max(output.absolute_error for output in outputs),
+        relative_error=max(output.relative_error for output in outputs),
     )
     # A broken output is worse than any error.
     worst = max(outputs, key=lambda output: (output.broken.any(), _largest(output.candidate)))
     return worst.shown_in(trial) if worst.ours.size else trial
+
+
+def _within(outputs: list[_FloatOutput], tolerance: float) -> tuple[FloatStatus, str]:
+    """The same, where a user says how large errors may be."""
+    if any(output.broken.any() for output in outputs):
+        return (
+            FloatStatus.FAILED,
+            "the candidate is not finite where the original is, or the reverse",
+        )
+    if any(output.relative_error > tolerance for output in outputs):
+        return FloatStatus.FAILED, f"the candidate is off by more than {tolerance:g}"
+    if any(output.ours.size and not output.compared.any() for output in outputs):
+        return FloatStatus.SKIPPED, "the original is nowhere finite, or rounding decides its value"
+    return FloatStatus.PASSED, ""
 
 
 def _status(

@@ -17,6 +17,7 @@ from ..tensor.terms import Program
 from ..tensor.types import DType, TensorType
 from .distributions import draw
 from .floats import FloatEvidence, FloatStatus, Trial, compare_sides
+from .input_limits import NO_LIMITS, Limits, limited, within
 from .program_inputs import FLOAT_DISTRIBUTIONS
 from .rounding.machine import UNIT
 from .rounding.noise import NoisyArray, exactly, remembered, roundings
@@ -58,18 +59,28 @@ def compare_functions(
     strict: bool = False,
     distributions: Sequence[str] = FLOAT_DISTRIBUTIONS,
     given: Sequence[Array] | None = None,
+    limits: Limits = NO_LIMITS,
+    tolerance: float | None = None,
+    seconds: float | None = None,
 ) -> FloatEvidence:
     """Runs the original `a` and the candidate `b` in their own types, against float64.
 
     What rounding does to the original is estimated: it is the largest change of its float64 outputs
     at `NEARBY` inputs whose elements are each half a unit in the last place away; in wider types
     than half, as many of these as rounding a sum of all elements comes to. Inputs that are `given`
-    are one distribution more.
+    are one distribution more. `limits`, `tolerance` and `seconds` are as for `compare_floats`.
     """
     ours, theirs = _side(a, seed), _side(b, seed)
     require_alike(ours, theirs, "functions")
     return compare_sides(
-        ours, theirs, seed=seed, strict=strict, distributions=distributions, given=given
+        limited(ours, limits),
+        theirs,
+        seed=seed,
+        strict=strict,
+        distributions=distributions,
+        given=given,
+        tolerance=tolerance,
+        seconds=seconds,
     )
 
 
@@ -81,13 +92,25 @@ def verify_functions(
     seed: int = 0,
     strict: bool = False,
     given: Sequence[Array] | None = None,
+    limits: Limits = NO_LIMITS,
+    tolerance: float | None = None,
+    seconds: float | None = None,
 ) -> Verdict:
     """What floats say where nothing else can be asked; `because` states what stands in the way.
 
     They are believed where half of the distributions say something, or most of the typical inputs
     and those that are `given`, and of every output.
     """
-    floats = compare_functions(a, b, seed=seed, strict=strict, given=given)
+    floats = compare_functions(
+        a,
+        b,
+        seed=seed,
+        strict=strict,
+        given=given,
+        limits=limits,
+        tolerance=tolerance,
+        seconds=seconds,
+    )
     if floats.outcome == "differ":
         worst = floats.first_failed
         reason = f"{worst.place}, on {worst.distribution} inputs of seed {seed}"
@@ -96,7 +119,7 @@ def verify_functions(
     if silence:
         reason = f"{because}, and floats do not tell: {silence}"
         return Verdict(Status.CANNOT_JUDGE, reason, "", "", floats=floats)
-    scope = f"in floats only, at these shapes: {because}"
+    scope = f"in floats only, at these shapes{within(limits, tolerance)}: {because}"
     return Verdict(Status.TESTED, "", scope, "", floats=floats)
 
 

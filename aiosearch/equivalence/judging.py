@@ -7,17 +7,20 @@ or find a counterexample where they do not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..tensor.analysis.generalise import Generalised, generalise, literal_sizes
 from ..tensor.analysis.integer_overflow import may_overflow
 from ..tensor.errors import TensorError
+from ..tensor.floats import Array
 from ..tensor.labels import explain_labels
 from ..tensor.terms import Program, Term
 from .counterexample import Counterexample, find_counterexample
 from .fields import compare_fields
 from .finite_field.rounding_residues import residue
 from .floats import FloatEvidence, compare_floats
+from .input_limits import NO_LIMITS, Limits, within
 from .proof import prove
 from .runnables import require_comparable
 from .verdict import Status, Verdict
@@ -31,16 +34,25 @@ def verify(
     draws: int = 2,
     strict: bool = False,
     floats: bool = True,
+    given: Sequence[Array] | None = None,
+    limits: Limits = NO_LIMITS,
+    tolerance: float | None = None,
+    seconds: float | None = None,
 ) -> Verdict:
     """Whether the candidate `b` may stand in for the original `a`.
 
     Inputs are matched by position. `strict` also asks for NaN and infinity where the original gives
     them. Without `floats` only real numbers are compared, at shapes of any size.
+
+    Inputs that are `given` are tried first. `limits` say which values inputs have, and a
+    `tolerance` how far results may be off, as a share of their size: with either, floats decide
+    where the programs differ as functions of all real numbers. After `seconds` no further inputs
+    are tried in floats, and the evidence says so.
     """
     require_comparable(a, b)
     # The types match from here on: each layer may pair inputs and outputs by position.
-    judge = _Judge(a, b, seed, draws, strict, floats)
-    return judge.verdict()
+    judge = _Judge(a, b, seed, draws, strict, floats, given, limits, tolerance, seconds)
+    return judge.within() if limits or tolerance is not None else judge.verdict()
 
 
 @dataclass
@@ -53,6 +65,45 @@ class _Judge:
     draws: int
     strict: bool
     with_floats: bool
+    given: Sequence[Array] | None
+    limits: Limits
+    tolerance: float | None
+    seconds: float | None
+
+    def within(self) -> Verdict:
+        """The verdict on inputs within limits, or about results within a tolerance.
+
+        What is proved of all numbers holds within limits too. What is not may hold there all the
+        same, as |x| = x of positive numbers does, so that floats alone decide.
+        """
+        exact = self._limited_to_int32(self._without_residues(self._best()))
+        floats = self._floats()
+        verdict = replace(exact, floats=floats)
+        told = within(self.limits, self.tolerance)
+        if floats.outcome == "differ":
+            worst = floats.first_failed
+            reason = f"{worst.place}, on {worst.distribution} inputs of seed {self.seed}"
+            return replace(verdict, status=Status.REFUTED, scope="", reason=reason)
+        if exact.status.accepted:
+            # Only what was compared in floats was held to the tolerance.
+            return replace(verdict, scope=f"{exact.scope}; in floats{told}")
+        if floats.outcome == "unknown":
+            reason = _undecided(floats) if floats.undecided else str(floats)
+            return replace(verdict, status=Status.CANNOT_JUDGE, reason=reason)
+        scope = f"in floats only, at these shapes{told}"
+        return replace(verdict, status=Status.TESTED, scope=scope, reason="")
+
+    def _floats(self) -> FloatEvidence:
+        return compare_floats(
+            self.a,
+            self.b,
+            seed=self.seed,
+            strict=self.strict,
+            given=self.given,
+            limits=self.limits,
+            tolerance=self.tolerance,
+            seconds=self.seconds,
+        )
 
     def verdict(self) -> Verdict:
         """The layers in their order."""
@@ -118,7 +169,7 @@ class _Judge:
         """
         floats: FloatEvidence | None = None
         if verdict.status.accepted and self.with_floats:
-            floats = compare_floats(self.a, self.b, seed=self.seed, strict=self.strict)
+            floats = self._floats()
             verdict = replace(verdict, floats=floats)
             # Equal output terms are equal in floats, whatever rounding does.
             if floats.undecided and self.a.outputs != self.b.outputs:

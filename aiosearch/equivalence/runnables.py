@@ -124,6 +124,10 @@ def not_finite(side: RunnableSide, strict: bool) -> tuple[str, ...]:
     return special(side.inputs, SPECIAL if strict else side.asks_for)
 
 
+class OutputTypesError(ShapeError):
+    """Programs of the same inputs whose outputs are others in number, shape or type."""
+
+
 def require_comparable(a: Program, b: Program) -> None:
     """Raises ShapeError unless both programs take and give the same types."""
     require_alike(ExecutedProgram(a), ExecutedProgram(b), "programs")
@@ -137,4 +141,5 @@ def require_alike(a: RunnableSide, b: RunnableSide, what: str) -> None:
     ):
         our_types, their_types = (", ".join(map(str, types)) for types in (ours, theirs))
         if our_types != their_types:
-            raise ShapeError(f"the {what} have other {which}: {our_types} and {their_types}")
+            error = ShapeError if which == "inputs" else OutputTypesError
+            raise error(f"the {what} have other {which}: {our_types} and {their_types}")

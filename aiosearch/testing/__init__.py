@@ -1,5 +1,5 @@
-"""For those who write strategies, problems or executors: `simulate`, conformance suites,
-`no_leaks`."""
+"""For tests: `assert_equal` of two functions; and for those who write strategies, problems or
+executors, `simulate`, conformance suites and `no_leaks`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
+    from .equality import assert_equal
     from .leaks import no_leaks
     from .suites.conformance import check_strategy, strategy_suite
     from .suites.executors import check_executor, executor_suite
@@ -19,6 +20,7 @@ __all__ = [
     "Death",
     "Expected",
     "Simulation",
+    "assert_equal",
     "check_executor",
     "check_strategy",
     "executor_suite",
@@ -34,6 +36,7 @@ __getattr__ = lazily(
         "Death": ".virtual.simulator",
         "Expected": ".suites.expectation",
         "Simulation": ".virtual.simulation",
+        "assert_equal": ".equality",
         "check_executor": ".suites.executors",
         "check_strategy": ".suites.conformance",
         "executor_suite": ".suites.executors",

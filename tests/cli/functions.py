@@ -31,6 +31,10 @@ def doubled(x: jax.Array) -> jax.Array:
     return x * 2
 
 
+def summed(x: jax.Array) -> jax.Array:
+    return x.sum()
+
+
 def in_order(x: jax.Array) -> jax.Array:
     return jnp.sort(x)
 
@@ -117,3 +121,20 @@ def misled(x: jax.Array) -> jax.Array:
 
 def misled_inputs() -> int:
     return 3
+
+
+def loss(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    scores = jax.nn.log_softmax(logits)
+    return -jnp.take_along_axis(scores, labels[:, None], -1, mode="clip")[:, 0]
+
+
+def one_hot_loss(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    return -(jax.nn.log_softmax(logits) * jax.nn.one_hot(labels, logits.shape[-1])).sum(-1)
+
+
+def gelu(x: jax.Array) -> jax.Array:
+    return jax.nn.gelu(x, approximate=False)
+
+
+def rough_gelu(x: jax.Array) -> jax.Array:
+    return jax.nn.gelu(x, approximate=True)

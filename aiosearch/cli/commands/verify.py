@@ -14,6 +14,8 @@ EPILOG = """\
 examples:
   aiosearch verify rms_norm fused.txt
   aiosearch verify mine:plain mine:fast --arg f32[16,4096] --arg f32[4096,1024]
+  aiosearch verify mine:loss mine:fast --arg f32[8,16] --arg i32[8] --input labels=0..15
+  aiosearch verify mine:exact mine:rough --arg f32[8,64] --tolerance 0.01
   aiosearch verify --mugraph lora_bs1.json --program lora --json
 
 exit codes: 0 all are accepted (proved or tested), 1 some are refuted or not judged, 2 wrong usage
@@ -30,6 +32,10 @@ class VerifyArguments(argparse.Namespace):
     mugraph: str | None
     program: str | None
     seed: int
+    input: list[str]
+    inputs: str | None
+    tolerance: float | None
+    seconds: float
     strict: bool
     no_floats: bool
     json: bool
@@ -46,7 +52,31 @@ def add_arguments(parser: Parser) -> None:
     saved = parser.add_argument_group("graphs that Mirage saved")
     saved.add_argument("--mugraph", metavar="FILE", help="compare every graph of this file")
     saved.add_argument("--program", metavar="NAME", help="the program that they should be")
+    use = parser.add_argument_group("what is known of the use")
+    use.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=LOW..HIGH",
+        help="the values that an input has, as labels=0..15 or x=0.. ; may be repeated",
+    )
+    use.add_argument(
+        "--inputs", metavar="FILE", help="an .npz of NumPy with inputs, by name, to try first"
+    )
+    use.add_argument(
+        "--tolerance",
+        type=_positive,
+        metavar="SHARE",
+        help="accept results that are off by this share of their size, as 0.01",
+    )
     how = parser.add_argument_group("how")
+    how.add_argument(
+        "--seconds",
+        type=_positive,
+        default=60.0,
+        metavar="S",
+        help="begin no further inputs in floats after so many seconds; 60 by default",
+    )
     how.add_argument("--seed", type=seed, default=0, metavar="N", help="for all random draws")
     how.add_argument(
         "--strict", action="store_true", help="demand nan and infinity where the first gives them"
@@ -55,6 +85,16 @@ def add_arguments(parser: Parser) -> None:
         "--no-floats", action="store_true", help="leave out the comparison in floating point"
     )
     add_json(parser)
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return number
 
 
 def run(arguments: VerifyArguments) -> int:

@@ -239,6 +239,18 @@ def runnable(
     return runnable_of(first), runnable_of(second)
 
 
+def input_names_of(target: str, subject: Runs) -> list[str]:
+    """What the inputs of a program are called, or the parameters of a function."""
+    if isinstance(subject, Program):
+        return [term.parameter("name") for term in subject.inputs]
+    count = len(subject.inputs)
+    try:
+        names = list(inspect.signature(function(target)).parameters)
+    except ValueError:
+        names = []
+    return [names[at] if at < len(names) else str(at) for at in range(count)]
+
+
 def _programs(
     targets: tuple[str, str],
     sizes_by_name: Mapping[str, int],

@@ -15,6 +15,7 @@ from ...errors import AiosearchError
 from ...tensor import FormatError, Program, TensorError, UnknownOperator
 from ...tensor.mirage import InputPairing, MirageGraph, load_mugraphs, pairs
 from ...tensor.programs import Builtin
+from ..inputs.program_use import UNKNOWN_USE, ProgramUse
 from ..inputs.programs import find, sizes
 from ..output.streams import Exit, UsageError, give, give_json, tell
 
@@ -51,13 +52,28 @@ class ProgramJudge:
     seed: int
     strict: bool
     floats: bool
+    use: ProgramUse = UNKNOWN_USE
+    tolerance: float | None = None
+    seconds: float | None = None
 
     def __call__(self, original: Program, candidate: Program, floats: bool = True) -> Judgement:
-        from ...equivalence import verify
+        from ...equivalence import OutputTypesError, verify
 
-        verdict = verify(
-            original, candidate, seed=self.seed, strict=self.strict, floats=self.floats and floats
-        )
+        names = [term.parameter("name") for term in original.inputs]
+        try:
+            verdict = verify(
+                original,
+                candidate,
+                seed=self.seed,
+                strict=self.strict,
+                floats=self.floats and floats,
+                given=self.use.given(names),
+                limits=self.use.limits(names),
+                tolerance=self.tolerance,
+                seconds=self.seconds,
+            )
+        except OutputTypesError as error:
+            return _different(error)
         return _outcome(verdict)
 
     def running(
@@ -65,17 +81,41 @@ class ProgramJudge:
         original: Runnable | Program,
         candidate: Runnable | Program,
         because: str,
+        names: Sequence[str] = (),
         **facts: JsonValue,
     ) -> Judgement:
-        """What floats alone say of functions that cannot be compared otherwise."""
-        from ...equivalence import verify_functions
+        """What floats alone say of functions that cannot be compared otherwise.
 
-        verdict = verify_functions(original, candidate, because, seed=self.seed, strict=self.strict)
+        `names` are those of their inputs.
+        """
+        from ...equivalence import OutputTypesError, verify_functions
+
+        try:
+            verdict = verify_functions(
+                original,
+                candidate,
+                because,
+                seed=self.seed,
+                strict=self.strict,
+                given=self.use.given(names),
+                limits=self.use.limits(names),
+                tolerance=self.tolerance,
+                seconds=self.seconds,
+            )
+        except OutputTypesError as error:
+            return _different(error, **facts)
         return _outcome(verdict, **facts)
 
 
 def _outcome(verdict: Verdict, **facts: JsonValue) -> Judgement:
     return Judgement(verdict.status, tuple(verdict.summary()), verdict.to_dict() | facts)
+
+
+def _different(error: AiosearchError, **facts: JsonValue) -> Judgement:
+    """The outcome where nothing has to be computed to see that they differ."""
+    reason = str(error)
+    lines = ("refuted", f"  because {reason}")
+    return Judgement("refuted", lines, {"verdict": "refuted", "reason": reason, **facts})
 
 
 def not_judged(reason: AiosearchError | str, **facts: JsonValue) -> Judgement:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 from ...capture import CaptureError, RunError
 from ...documents import JsonValue
 from ...tensor import TensorType
-from ..inputs.programs import Statics, program_pair, runnable, sizes, static_values, types
+from ..inputs.program_use import program_use
+from ..inputs.programs import (
+    Statics,
+    input_names_of,
+    program_pair,
+    runnable,
+    sizes,
+    static_values,
+    types,
+)
 from ..output.streams import Exit, UsageError, give, give_json
 from . import mugraph_check
 from .mugraph_check import Judgement, ProgramJudge, not_judged
@@ -18,7 +27,16 @@ if TYPE_CHECKING:
 
 def run(arguments: VerifyArguments) -> int:
     """Compares two programs, or each of a file's graphs with one, and gives the exit code."""
-    judge = ProgramJudge(arguments.seed, arguments.strict, not arguments.no_floats)
+    judge = ProgramJudge(
+        arguments.seed,
+        arguments.strict,
+        not arguments.no_floats,
+        program_use(arguments.input, arguments.inputs),
+        arguments.tolerance,
+        arguments.seconds,
+    )
+    if arguments.no_floats and (arguments.tolerance is not None or arguments.input):
+        raise UsageError("--tolerance and --input are about floats, which --no-floats leaves out")
     if arguments.mugraph is not None:
         if arguments.targets or arguments.program is None:
             raise UsageError("--mugraph FILE takes --program NAME, and no other program")
@@ -65,7 +83,8 @@ def _run(
     first, second = arguments.targets
     try:
         ours, theirs = runnable(first, second, *_input_flags(arguments))
-        return judge.running(ours, theirs, because, **facts)
+        names = input_names_of(first, ours)
+        return judge.running(ours, theirs, because, names, **facts)
     except RunError as error:
         return not_judged(f"{because}, and {error}", **facts)
 
