@@ -5,16 +5,21 @@ with both, with f only and with g only; XLA fuses g into what follows it, so tha
 that slower, and "only f" wins. The answer keeps the ids of what stands in the function
 (`Evidence.kept`), so that the next process need not race.
 
+First all parts together are tried, what is predicted to pay, and the few parts that save most,
+each alone; then, as long as it may get better, sets next to the best one (`arrangements`), against
+the function as written and that best one.
+
 Each arrangement is exported as StableHLO (`handback.exported`) and compiled in the executor's
-process, on the arrays that the function was traced with. Cost: a compilation for each of at most 2
-+ `MOST_TRIED_ALONE` arrangements, one race and one confirmation.
+process, on the arrays that the function was traced with. Cost: a compilation for each arrangement,
+of which there are at most 3 + `MOST_TRIED_ALONE` + `MOST_STEPS * MOST_NEIGHBOURS`, a race for the
+first ones and for each step, and one confirmation.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import jax
@@ -33,11 +38,31 @@ from ..outcomes.report import CALLED, WHOLE, Tell, times_by_mode
 from ..trace.pieces import Subject
 from ..trace.splice import Packed, Replacement, Spliced
 from ..trace.traced import CutFunction, is_array
+from .arrangements import (
+    ArrangementModel,
+    Parts,
+    arrangement_name,
+    occurrences,
+    predicted_saving,
+)
 from .as_called import AsCalledTimes
-from .selection import CONFIRMATION_SEED_OFFSET, decide_race, times, winners
+from .selection import (
+    CONFIRMATION_SEED_OFFSET,
+    decide_race,
+    describe_slower_modes,
+    ratio,
+    times,
+)
 
 MOST_TRIED_ALONE = 3
 """How many programs are also tried alone in their places: those that save most."""
+STEP_SECONDS = 4.0
+"""Seconds of `Budget.race_seconds` for each time that sets next to the best one are tried: once
+with little effort, and not at all in a first look."""
+MOST_STEPS = 6
+"""How often they are tried at most."""
+MOST_NEIGHBOURS = 3
+"""How many sets are tried in a step."""
 
 
 def is_single_program(cut: CutFunction) -> bool:
@@ -191,47 +216,87 @@ class WholeRace:
 
         An arrangement that fails is out alone.
         """
-        compiled: list[Compiled] = []
-        ids: list[list[str]] = []
-        for name, subjects in {
-            "the whole as written": (),
-            **dict(_arrangements(cut, faster)),
-        }.items():
-            arrangement = await self._compiled(
-                name, cut, {subject: loaded[subject] for subject in subjects}
-            )
-            if isinstance(arrangement, Failure):
-                self.tell(f"as a whole, {arrangement}")
-            if isinstance(arrangement, Compiled):
-                compiled.append(arrangement)
-                ids.append([faster[subject].id for subject in subjects])
+        search = _ArrangementSearch(cut, faster, loaded)
+        trials = await self._tried_first(search)
+        if isinstance(trials, Failure):
+            return trials
+        race, in_doubt = await self._raced(search, trials)
+        if race.laps[0].failure is not None:
+            return race.laps[0].failure
+        for _ in range(min(MOST_STEPS, int(self.rung.budget.race_seconds / STEP_SECONDS))):
+            further = await self._stepped(search)
+            if not further:
+                break
+            trials = [trials[0], *further]
+            race, hidden = await self._raced(search, trials)
+            in_doubt |= hidden
+            if race.laps[0].failure is not None:
+                return race.laps[0].failure
+        return await self._decided(key, title(cut.function, None), search, in_doubt)
+
+    async def _tried_first(self, search: _ArrangementSearch) -> list[_CompiledParts] | Failure:
+        """The function as written, and what is worth a trial before anything was timed."""
+        trials: list[_CompiledParts] = []
+        for parts in search.first():
+            trial = await self._trial(search, parts)
             # The first arrangement is the function as written: without it there is nothing to
             # compare with.
-            elif not compiled:
-                return arrangement
-        return await self._decided(key, title(cut.function, None), compiled, ids)
+            if isinstance(trial, Failure) and not trials:
+                return trial
+            if isinstance(trial, _CompiledParts):
+                trials.append(trial)
+        return trials
 
-    async def _decided(
-        self, key: Key, name: str, compiled: Sequence[Compiled], ids: Sequence[Sequence[str]]
-    ) -> Answer | Failure:
-        """The fastest that wins, and wins again alone; the first one is the function as it is."""
+    async def _stepped(self, search: _ArrangementSearch) -> list[_CompiledParts]:
+        """The best arrangement, and sets next to it that may be better; nothing where there are
+        none."""
+        best = search.best
+        saved = search.seconds_saved(best.parts) if best else 0.0
+        proposed = search.model.proposed(
+            best.parts if best else frozenset(), saved, MOST_NEIGHBOURS
+        )
+        trials = [await self._trial(search, parts) for parts in proposed]
+        new = [trial for trial in trials if isinstance(trial, _CompiledParts)]
+        return [*([best] if best else []), *new] if new else []
+
+    async def _trial(self, search: _ArrangementSearch, parts: Parts) -> _CompiledParts | Failure:
+        """An arrangement, compiled; one that fails is told, and out."""
+        search.model.begun(parts)
+        name = search.name(parts)
+        compiled = await self._compiled(name, search.cut, search.replacements(parts))
+        if isinstance(compiled, Failure):
+            self.tell(f"as a whole, {compiled}")
+            return compiled
+        return _CompiledParts(parts, compiled)
+
+    async def _raced(
+        self, search: _ArrangementSearch, trials: Sequence[_CompiledParts]
+    ) -> tuple[Race, bool]:
+        """A race of arrangements, the function as written first, and whether noise hides a gain."""
+        compiled = [trial.compiled for trial in trials]
         race, hidden = await decide_race(lambda: self._race(compiled, self.seed), self.tell)
-        in_doubt = bool(hidden)
         for lap in race.laps:
             if lap.failure is not None:
                 self.tell(f"as a whole, {lap.failure}")
-        if race.laps[0].failure is not None:
-            return race.laps[0].failure
+        if race.laps[0].failure is None:
+            search.learn(trials, race)
+        return race, bool(hidden)
+
+    async def _decided(
+        self, key: Key, name: str, search: _ArrangementSearch, in_doubt: bool
+    ) -> Answer | Failure:
+        """The fastest that wins, and wins again alone; the first one is the function as it is."""
         # Alone against the original and with another seed: the winner of several is partly chosen
         # by its luck.
-        for place in winners(race):
-            pair = [compiled[0], compiled[place]]
+        for trial in search.winners:
+            pair = [search.written.compiled, trial.compiled]
             again = await self._race(pair, self.seed + CONFIRMATION_SEED_OFFSET)
             if again.wins(1):
-                return self._answer(key, name, ids[place], again, 1, _tried(race, compiled, place))
+                ids = [search.faster[subject].id for subject in search.subjects(trial.parts)]
+                return self._answer(key, name, ids, again, 1, search.trials(trial))
             in_doubt |= again.hides(1)
         self.in_doubt = in_doubt
-        return self._answer(key, name, (), race, 0, _tried(race, compiled, 0))
+        return self._answer(key, name, (), search.last, 0, search.trials(search.written))
 
     async def _compiled(
         self, name: str, cut: CutFunction, replacements: Mapping[Subject, Replacement | Packed]
@@ -289,38 +354,121 @@ class WholeRace:
         )
 
 
-def _tried(race: Race, compiled: Sequence[Compiled], winner: int) -> tuple[Tried, ...]:
-    """How each arrangement fared in the race of all of them, the function as written first."""
-    trials = []
-    for place, arrangement in enumerate(compiled):
-        speedup = race.speedup(place)
-        name = arrangement.candidate.name
+@dataclass(frozen=True)
+class _CompiledParts:
+    """An arrangement that was compiled."""
+
+    parts: Parts
+    compiled: Compiled
+
+
+class _ArrangementSearch:
+    """The parts of a function that are faster alone, and how arrangements of them fared."""
+
+    def __init__(
+        self,
+        cut: CutFunction,
+        faster: Mapping[Subject, Answer],
+        loaded: Mapping[Subject, Replacement | Packed],
+    ) -> None:
+        self.cut, self.faster, self._loaded = cut, faster, loaded
+        counts = occurrences(cut)
+        savings = {
+            subject: predicted_saving(answer, counts[subject]) for subject, answer in faster.items()
+        }
+        # In order of what they should save, which their names and numbers have too.
+        self._subjects = sorted(faster, key=lambda subject: -savings[subject].mean)
+        self._names = [
+            f"{subject.program.name}, {place}" for place, subject in enumerate(self._subjects)
+        ]
+        self.model = ArrangementModel([savings[subject] for subject in self._subjects])
+        self._outcomes: dict[Parts, _Outcome] = {}
+        self.written: _CompiledParts
+        """The function as it is."""
+        self.last: Race
+        """The race that was run last."""
+
+    def first(self) -> list[Parts]:
+        """The function as written, all parts, those that should pay, and the few that should save
+        most, each alone: what pays together may be carried by one of them."""
+        alone = [frozenset({part}) for part in self.model.order]
+        likely = [parts for parts in alone if self.model.saving(parts) > 0]
+        none: Parts = frozenset()
+        sets = [none, self.model.all_parts, none.union(*likely), *alone[:MOST_TRIED_ALONE]]
+        return [*dict.fromkeys(sets)]
+
+    def name(self, parts: Parts) -> str:
+        return arrangement_name(parts, self._names) if parts else "the whole as written"
+
+    def subjects(self, parts: Parts) -> list[Subject]:
+        return [self._subjects[part] for part in sorted(parts)]
+
+    def replacements(self, parts: Parts) -> dict[Subject, Replacement | Packed]:
+        return {subject: self._loaded[subject] for subject in self.subjects(parts)}
+
+    def learn(self, trials: Sequence[_CompiledParts], race: Race) -> None:
+        """Takes in how arrangements fared, the function as written first."""
+        self.written, self.last = trials[0], race
+        written = race.laps[0].samples[race.deciding].median()
+        for place, trial in enumerate(trials):
+            speedup = race.speedup(place)
+            if speedup is not None:
+                # An interval of 95 % is four deviations wide.
+                deviation = written * (1 / speedup.low - 1 / speedup.high) / 4
+                saved = written * (1 - 1 / speedup.median)
+                if place:
+                    self.model.learn(trial.parts, saved, deviation)
+                self._outcomes[trial.parts] = _Outcome(trial, race, place, saved)
+            elif trial.parts not in self._outcomes:
+                self._outcomes[trial.parts] = _Outcome(trial, race, place, 0.0)
+
+    def seconds_saved(self, parts: Parts) -> float:
+        """What an arrangement saved when it was timed last."""
+        return self._outcomes[parts].saved
+
+    @property
+    def winners(self) -> list[_CompiledParts]:
+        """Those that beat the function as written, the fastest first."""
+        winning = [
+            outcome
+            for outcome in self._outcomes.values()
+            if outcome.place and outcome.race.wins(outcome.place)
+        ]
+        ordered = sorted(winning, key=lambda outcome: -ratio(outcome.race, outcome.place))
+        return [outcome.trial for outcome in ordered]
+
+    @property
+    def best(self) -> _CompiledParts | None:
+        """The first of the `winners`; `None` where there is none."""
+        return next(iter(self.winners), None)
+
+    def trials(self, winner: _CompiledParts) -> tuple[Tried, ...]:
+        """How each arrangement fared in its last race, the function as written first."""
+        return tuple(
+            outcome.told(won=outcome.trial.parts == winner.parts)
+            for outcome in self._outcomes.values()
+        )
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """How an arrangement fared in a race, at its place there."""
+
+    trial: _CompiledParts
+    race: Race
+    place: int
+    saved: float
+    """Seconds of a call, over the function as written."""
+
+    def told(self, *, won: bool) -> Tried:
+        """The outcome, for the report."""
+        name = self.trial.compiled.name
+        speedup = self.race.speedup(self.place)
         if speedup is None:
-            trials.append(Tried(name, None, None, str(race.laps[place].failure or "")))
-            continue
-        low, seconds, high = times(race, place)
-        won = place == winner
-        trials.append(Tried(name, seconds, speedup.median, low=low, high=high, won=won))
-    return tuple(trials)
-
-
-def _arrangements(
-    cut: CutFunction, faster: Mapping[Subject, Answer]
-) -> Iterator[tuple[str, frozenset[Subject]]]:
-    """What is worth a trial: all that are faster, and the few that save most, each alone."""
-    yield "all that are faster", frozenset(faster)
-    if len(faster) > 1:
-        # Each alone, since what pays together may be carried by one of them.
-        ordered = sorted(faster, key=lambda subject: -_saved(cut, subject, faster[subject]))
-        for place, subject in enumerate(ordered[:MOST_TRIED_ALONE]):
-            yield f"only {subject.program.name}, {place}", frozenset({subject})
-
-
-def _saved(cut: CutFunction, subject: Subject, answer: Answer) -> float:
-    """Seconds of a call that an answer saves, by what it saved alone and how often the program
-    occurs."""
-    times = sum(piece.subject == subject for piece in cut.regions)
-    return times * (answer.timings.original - answer.timings.answer)
+            return Tried(name, None, None, str(self.race.laps[self.place].failure or ""))
+        low, seconds, high = times(self.race, self.place)
+        note = describe_slower_modes(self.race, self.place)
+        return Tried(name, seconds, speedup.median, note, low=low, high=high, won=won)
 
 
 def _value(example: Leaf, aval: AbstractArray) -> PyTree:

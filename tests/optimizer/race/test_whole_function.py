@@ -213,6 +213,32 @@ async def test_of_several_programs_the_one_that_helps_stays() -> None:
     assert stored_arrangement(found, answers) == {made.subjects[1]: answers[made.subjects[1]]}
 
 
+async def test_of_three_programs_the_two_stay_that_pay_together() -> None:
+    """All together gain nothing, as the second loses what the others gain; each gains alone."""
+
+    def three(a: jax.Array, b: jax.Array) -> jax.Array:
+        sorted_rows = jax.lax.sort(jnp.diagonal(a @ b)) @ jnp.tanh(b)
+        return jax.lax.sort(sorted_rows) + jnp.sum(jnp.exp(a), axis=0)
+
+    made = cut(three, A, B)
+    answers = {one: answer(f"{at}", 0.5 - at / 10) for at, one in enumerate(made.subjects)}
+    assert len(answers) == 3
+    first, second, third = (f"{one.program.name}, {at}" for at, one in enumerate(answers))
+    seconds = {f"only {first}": 1.5, f"only {second}": 2.8, f"only {third}": 1.7}
+    seconds |= {f"all but {second}": 1.2, f"all but {first}": 2.5, f"all but {third}": 2.3}
+    whole = {"the whole as written": Act(2e-3), "all that are faster": Act(2e-3)}
+    whole |= {name: Act(each / 1e3) for name, each in seconds.items()}
+    async with MockExecutor(whole) as executor:
+        race = WholeRace(executor, rung_of(Effort.QUICK), 0, (A, B), print)
+        loaded = {piece.subject: piece.original for piece in made.regions}
+        found = await race.answer(answers[made.subjects[0]].key, made, answers, loaded)  # type: ignore[arg-type]
+    assert isinstance(found, Answer)
+    assert {*stored_arrangement(found, answers)} == {made.subjects[0], made.subjects[2]}
+    assert found.speedup == pytest.approx(2 / 1.2, rel=0.03)
+    (won,) = (trial for trial in found.evidence.tried if trial.won)
+    assert won.how == f"all but {second}"
+
+
 async def test_the_real_thing_is_raced_on_the_arguments_own_values() -> None:
     """Weights, numbers and what stands for an array, on a device process of its own."""
 
