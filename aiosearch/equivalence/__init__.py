@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .functions import Runnable, compare_functions, verify_functions
     from .input_limits import InputLimits
     from .judging import verify
-    from .proof import Proof, Rule, prove
+    from .proof import Proof, ProofWork, Rule, prove
     from .runnables import OutputTypesError
     from .verdict import Status, Verdict
 
@@ -28,6 +28,7 @@ __all__ = [
     "InputLimits",
     "OutputTypesError",
     "Proof",
+    "ProofWork",
     "Rule",
     "Runnable",
     "Status",
@@ -55,6 +56,7 @@ __getattr__ = lazily(
         "verify_functions": ".functions",
         "Proof": ".proof",
         "Rule": ".proof",
+        "ProofWork": ".proof",
         "prove": ".proof",
         "Status": ".verdict",
         "Verdict": ".verdict",

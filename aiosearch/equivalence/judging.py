@@ -21,7 +21,7 @@ from .fields import compare_fields
 from .finite_field.rounding_residues import residue
 from .floats import FloatEvidence, compare_floats
 from .input_limits import NO_LIMITS, Limits, within
-from .proof import prove
+from .proof import ProofWork, prove
 from .runnables import require_comparable
 from .verdict import Status, Verdict
 
@@ -38,6 +38,7 @@ def verify(
     limits: Limits = NO_LIMITS,
     tolerance: float | None = None,
     seconds: float | None = None,
+    work: ProofWork | None = None,
 ) -> Verdict:
     """Whether the candidate `b` may stand in for the original `a`.
 
@@ -47,11 +48,24 @@ def verify(
     Inputs that are `given` are tried first. `limits` say which values inputs have, and a
     `tolerance` how far results may be off, as a share of their size: with either, floats decide
     where the programs differ as functions of all real numbers. After `seconds` no further inputs
-    are tried in floats, and the evidence says so.
+    are tried in floats, and the evidence says so. `work` says how many steps each proof may take: a
+    program whose proof is larger is tested, and that is said.
     """
     require_comparable(a, b)
     # The types match from here on: each layer may pair inputs and outputs by position.
-    judge = _Judge(a, b, seed, draws, strict, floats, given, limits, tolerance, seconds)
+    judge = _Judge(
+        a,
+        b,
+        seed,
+        draws,
+        strict,
+        floats,
+        given,
+        limits,
+        tolerance,
+        seconds,
+        work or ProofWork(),
+    )
     return judge.within() if limits or tolerance is not None else judge.verdict()
 
 
@@ -69,6 +83,7 @@ class _Judge:
     limits: Limits
     tolerance: float | None
     seconds: float | None
+    work: ProofWork
 
     def within(self) -> Verdict:
         """The verdict on inputs within limits, or about results within a tolerance.
@@ -154,7 +169,8 @@ class _Judge:
         if fields.outcome == "differ":
             return verdict
         a, b = general.programs
-        proof = prove(a, b, general.values)
+        # Each generalisation has all the steps: the first may spend them where a later one is easy.
+        proof = prove(a, b, general.values, ProofWork(self.work.steps, self.work.until))
         verdict = replace(verdict, proof=proof)
         if proof.proved:
             return replace(verdict, status=Status.PROVED, scope=_all_shapes(general))

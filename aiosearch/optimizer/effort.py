@@ -41,12 +41,16 @@ class Budget(Struct, frozen=True):
     """Further kernels that `tune_kernels` tries near the best of these."""
     trial_seconds: float = 0.0
     """Seconds for all of these trials."""
+    proof_steps: int = 500_000
+    """Steps of each proof that a rewritten program is equal; without a proof it may be tested."""
+    proof_seconds: float = 15.0
+    """Seconds for the proofs of all rewritten programs, if the machine is slow at their steps."""
 
 
 BUDGETS = {
-    Effort.QUICK: Budget(1.0, 3, 6, 45, 4.0, 3, 4),
+    Effort.QUICK: Budget(1.0, 3, 6, 45, 4.0, 3, 4, 0, 0.0, 200_000, 4.0),
     Effort.DEFAULT: Budget(4.0, 6, 14, 63, 10.0, 4, 8, 16, 8.0),
-    Effort.EXHAUSTIVE: Budget(30.0, 24, 64, 99, 40.0, 8, 32, 96, 60.0),
+    Effort.EXHAUSTIVE: Budget(30.0, 24, 64, 99, 40.0, 8, 32, 96, 60.0, 900_000, 120.0),
 }
 
 UNFINISHED = "unfinished"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -54,3 +55,14 @@ def test_a_budget_with_the_figures_of_a_word_goes_by_the_word() -> None:
 @pytest.mark.parametrize("name", ["", "much", "forms=3", "forms=many search_seconds=1"])
 def test_an_answer_of_an_unknown_effort_is_searched_again(name: str) -> None:
     assert not rung_named(name).covers(rung_of(SMALL))
+
+
+@pytest.mark.parametrize(
+    "figure", ["search_seconds", "proof_seconds", "race_seconds", "trial_seconds"]
+)
+def test_the_seconds_of_each_effort_are_documented(figure: str) -> None:
+    """In the reference, in the order of the words."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "optimize.md").read_text()
+    (row,) = (line for line in page.splitlines() if line.startswith("|") and f"`{figure}`" in line)
+    cells = [float(cell) for cell in row.split("|")[2:5]]
+    assert cells == [getattr(BUDGETS[effort], figure) for effort in Effort]

@@ -23,13 +23,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property, partial
 
 from ...documents import Document
+from ...tensor.errors import TensorError
 from ...tensor.evaluation.evaluate import evaluate
 from ...tensor.terms import Program
 from . import z3_reals
 from .arithmetic import collect, minus, multiply, of_base, raised
 from .conditions import NOTHING, Conditions, Need, Scalar
+from .cut_points import CutPoints, ValuePair
 from .elements import ElementAlgebra, IndexedTensor
 from .indices import (
     CASES,
@@ -45,9 +48,12 @@ from .indices import (
 from .normal_form import ONE, Monomial, Poly, SumBase, assuming
 from .rules import Rule, fire, recorded
 from .sums import fused, joined
+from .work import ProofWork
 
 CLEARINGS = 4
 """How many different denominators `equal` multiplies by before it gives up."""
+FIRST_STEPS = 8_000
+"""The steps of the first attempt, of each output as it is; most proofs take fewer."""
 SHORT = 5
 """Sums over at most this many places are written out where a proof fails otherwise."""
 
@@ -74,36 +80,116 @@ class Proof:
         return {"proved": True, "rules": [rule.value for rule in self.rules]}
 
 
-def prove(a: Program, b: Program, values: Mapping[str, int]) -> Proof:
+def prove(
+    a: Program, b: Program, values: Mapping[str, int], work: ProofWork | None = None
+) -> Proof:
     """Proves that `b` equals `a`, at all sizes that the names in `values` may take.
 
     Both are read as functions of real numbers, and compared wherever `a` is one. Where floats go on
     after a division by zero, only running them can tell. `values` gives an example of each size,
-    such as {"n": 6}.
+    such as {"n": 6}. No more is done than `work` allows, and its steps are counted there.
     """
     # The rules that fire in attempts that fail are recorded too; the list may name more axioms than
     # the proof needs.
     with recorded() as rules:
-        try:
-            for number in range(len(a.outputs)):
-                obstacle = _ProvedOutput(a, b, values, number).obstacle()
-                if obstacle:
-                    return Proof(False, (), f"output {number}: {obstacle}")
-        except Unprovable as error:
-            return Proof(False, (), str(error))
-        # Normal forms recurse as deep as the program nests functions in functions.
-        except RecursionError:
-            return Proof(False, (), "the program is too deep")
-        return Proof(True, tuple(sorted(rules)))
+        obstacle = _Attempts(a, b, values, work or ProofWork()).obstacle()
+        return Proof(False, (), obstacle) if obstacle else Proof(True, tuple(sorted(rules)))
 
 
-class _ProvedOutput:
-    """The comparison of output `number` of both programs."""
+class _Attempts:
+    """The attempts at a proof of two programs: as they are, with cuts, and with all that is left.
 
-    def __init__(self, a: Program, b: Program, values: Mapping[str, int], number: int) -> None:
+    Programs that are small, or need what is known of their inputs, are proved as they are; what is
+    left over of larger ones is proved in parts (`cut_points`).
+    """
+
+    def __init__(self, a: Program, b: Program, values: Mapping[str, int], work: ProofWork) -> None:
         self._programs = a, b
         self._values = values
-        self._number = number
+        self._work = work
+        self._obstacles: dict[int, str] = {}
+        """By the number of each output that is not proved yet."""
+        self._large: set[int] = set()
+        """The outputs of which the steps of an attempt were too few."""
+
+    def obstacle(self) -> str:
+        """The first obstacle; empty where there is a proof."""
+        a, b = self._programs
+        # Terms are interned: outputs that are one term are one function, without reading it.
+        different = [
+            number
+            for number, (ours, theirs) in enumerate(zip(a.outputs, b.outputs, strict=True))
+            if ours is not theirs
+        ]
+        self._obstacles = dict.fromkeys(different, "")
+        self._whole(FIRST_STEPS)
+        if self._obstacles:
+            self._in_parts()
+        # An output that no more steps would prove speaks for all.
+        if all(not text or at in self._large for at, text in self._obstacles.items()):
+            self._whole(self._work.left)
+        number, text = next(((at, text) for at, text in self._obstacles.items() if text), (0, ""))
+        return f"output {number}: {text}" if text else ""
+
+    def _whole(self, steps: int) -> None:
+        """Compares outputs as they are, each with at most so many `steps`, up to an obstacle."""
+        for number in list(self._obstacles):
+            with self._work.part(steps) as part:
+                text = self._obstacle(partial(self._read, number))
+            if not text:
+                del self._obstacles[number]
+                continue
+            if part.spent > part.steps:
+                text = f"it takes more than {self._work.steps:,} steps"
+                self._large.add(number)
+            self._obstacles[number] = text
+            # Where one output is large or different, others are as a rule.
+            return
+
+    def _in_parts(self) -> None:
+        a, b = self._programs
+        try:
+            points = CutPoints(a, b, self._values)
+            points.merge(self._work, lambda pair: not self._obstacle(pair))
+        # A program that has no small shape, or is too large to be looked at in the steps left.
+        except (TensorError, Unprovable):
+            return
+        for number in [at for at in self._obstacles if points.is_merged(at)]:
+            del self._obstacles[number]
+
+    def _read(self, number: int, algebra: ElementAlgebra) -> tuple[IndexedTensor, IndexedTensor]:
+        """Output `number` of both programs as functions of indices."""
+        a, b = self._programs
+        inputs = [algebra.input(term.parameter("name"), term.shape) for term in a.inputs]
+        outputs = (evaluate(program, algebra, inputs)[number] for program in (a, b))
+        return next(outputs), next(outputs)
+
+    def _obstacle(self, read: ValuePair) -> str:
+        """The obstacle to a proof of two values; empty where there is a proof."""
+        try:
+            return _ComparedValues(read, self._values, self._has_short_sums).obstacle()
+        except Unprovable as error:
+            return str(error)
+        # Normal forms recurse as deep as the program nests functions in functions.
+        except RecursionError:
+            return "the program is too deep"
+
+    @cached_property
+    def _has_short_sums(self) -> bool:
+        """Whether some axis has at most `SHORT` places at all shapes."""
+        sizes = {
+            size for program in self._programs for term in program.terms() for size in term.shape
+        }
+        return any(isinstance(size, int) and 1 < size <= SHORT for size in sizes)
+
+
+class _ComparedValues:
+    """The comparison of two values that `read` gives in an algebra."""
+
+    def __init__(self, read: ValuePair, values: Mapping[str, int], has_short_sums: bool) -> None:
+        self._pair = read
+        self._values = values
+        self._has_short_sums = has_short_sums
         self._unrolled = 1
 
     def obstacle(self) -> str:
@@ -114,7 +200,7 @@ class _ProvedOutput:
             obstacle = str(error)
         # Writing out x[0]+x[1]+x[2] loses the symbolic form that longer sums need, so it comes
         # second.
-        if obstacle and self._has_short_sums():
+        if obstacle and self._has_short_sums:
             self._unrolled = SHORT
             try:
                 # The first obstacle is the one in the reader's terms: it names sums, not their
@@ -123,13 +209,6 @@ class _ProvedOutput:
             except Unprovable:
                 return obstacle
         return obstacle
-
-    def _has_short_sums(self) -> bool:
-        """Whether some axis has at most `SHORT` places at all shapes."""
-        sizes = {
-            size for program in self._programs for term in program.terms() for size in term.shape
-        }
-        return any(isinstance(size, int) and 1 < size <= SHORT for size in sizes)
 
     def _attempt(self) -> str:
         """Compares all cases of an element; returns the first obstacle."""
@@ -157,12 +236,8 @@ class _ProvedOutput:
         return "too many cases"
 
     def _read(self) -> tuple[IndexedTensor, IndexedTensor]:
-        """Both outputs as functions of indices, by `ElementAlgebra`."""
-        algebra = ElementAlgebra(self._values, self._unrolled)
-        a, b = self._programs
-        inputs = [algebra.input(term.parameter("name"), term.shape) for term in a.inputs]
-        outputs = (evaluate(program, algebra, inputs)[self._number] for program in (a, b))
-        return next(outputs), next(outputs)
+        """Both values as functions of indices, by `ElementAlgebra`."""
+        return self._pair(ElementAlgebra(self._values, self._unrolled))
 
     def _case(
         self,

@@ -17,6 +17,7 @@ only which elements meet. Cost: each distinct element of each term is computed o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from ...tensor.algebra import Function
@@ -41,8 +42,30 @@ from .arithmetic import (
 from .conditions import NOTHING, Conditions, Need, Scalar, met, needing
 from .functions import absolute, applied, logarithm, maximum_of
 from .indices import ZERO, IndexSum, Unprovable, Var, border, divide, index_ranges
-from .normal_form import HALF, ZERO_POLY, Element, FunctionCall, Item, Poly, nonnegative, positive
+from .normal_form import (
+    HALF,
+    ZERO_POLY,
+    CutElement,
+    Element,
+    FunctionCall,
+    Item,
+    Poly,
+    nonnegative,
+    positive,
+)
 from .roots import separated
+from .work import spend
+
+
+@dataclass(frozen=True, slots=True)
+class CutValue:
+    """What is known of a value whose definition a proof leaves out; see `ElementAlgebra.cut`."""
+
+    positive: bool
+    nonnegative: bool
+    partial: bool
+    """Whether it may be undefined, if only at single points."""
+    infinite: bool
 
 
 class IndexedTensor:
@@ -63,6 +86,7 @@ class IndexedTensor:
         key = tuple(index.key({}) for index in clamped)
         element = self._known.get(key)
         if element is None:
+            spend()
             element = self._known[key] = self._at(clamped)
         return element
 
@@ -85,6 +109,26 @@ class ElementAlgebra(Numbers):
     def input(self, name: str, shape: Sequence[Dim]) -> IndexedTensor:
         """An input: each of its elements is a base of its own."""
         return IndexedTensor(shape, lambda at: Scalar(of_base(Element(name, at))))
+
+    def cut(self, name: str, shape: Sequence[Dim], known: CutValue) -> IndexedTensor:
+        """A value of which only `known` is: like an input, under the conditions of its definition.
+
+        What else takes it has to be defined wherever it is, so that where it may be undefined that
+        it is not is a condition, which only what takes it too can meet.
+        """
+
+        def at(indices: tuple[IndexSum, ...]) -> Scalar:
+            if known.infinite:
+                # Signs of an infinite value are not claimed: exp(-∞) is not above zero.
+                plain = of_base(CutElement(name, indices, positive=False, nonnegative=False))
+                poly = of_base(FunctionCall("infinity", [plain]))
+                scalar = needing(Scalar(poly), Need.FINITE, poly)
+            else:
+                base = CutElement(name, indices, known.positive, known.nonnegative)
+                scalar = Scalar(of_base(base))
+            return needing(scalar, Need.REAL, scalar.poly) if known.partial else scalar
+
+        return IndexedTensor(shape, at)
 
     def constant(self, value: Fraction | float) -> IndexedTensor:
         """A rational number, or infinity."""

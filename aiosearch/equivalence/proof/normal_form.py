@@ -28,6 +28,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from .indices import IndexSum, Names, Unprovable, Var
+from .work import spend
 
 ONE, HALF = Fraction(1), Fraction(1, 2)
 """The powers that occur most."""
@@ -86,6 +87,23 @@ class Element(Base):
 
     def indices(self) -> Iterator[IndexSum | Var]:
         yield from self.at
+
+
+class CutElement(Element):
+    """An element of a value that a proof knows no more of; see `cut_points`."""
+
+    __slots__ = ("nonnegative", "positive")
+
+    def __init__(
+        self, tensor: str, at: Sequence[IndexSum], positive: bool, nonnegative: bool
+    ) -> None:
+        super().__init__(tensor, at)
+        self.positive = positive
+        self.nonnegative = nonnegative
+
+    def mapped(self, values: Mapping[Var, IndexSum]) -> Base:
+        at = [index.at(values) for index in self.at]
+        return CutElement(self.tensor, at, self.positive, self.nonnegative)
 
 
 class Position(Base):
@@ -202,6 +220,7 @@ class Monomial:
         exponent: Poly | None = None,
         bound: Sequence[Var] = (),
     ) -> None:
+        spend()
         self.number = number
         self.sizes = sizes
         self.factors = tuple(factors)
@@ -249,6 +268,7 @@ class Monomial:
         return canonical(self.bound, names, self._text)
 
     def _text(self, names: Names) -> str:
+        spend(1 + len(self.factors))
         parts = sorted(
             base.key(names) + ("" if power == 1 else f"^{power}") for base, power in self.factors
         )
@@ -420,6 +440,8 @@ def base_nonnegative(base: Base) -> bool:
         return nonnegative(base.poly)
     if isinstance(base, Maximum):
         return any(nonnegative(poly) for _, poly in base.items)
+    if isinstance(base, CutElement):
+        return base.nonnegative
     return isinstance(base, Position)
 
 
@@ -431,4 +453,4 @@ def base_positive(base: Base) -> bool:
         return positive(base.poly)
     if isinstance(base, Maximum):
         return any(positive(poly) for _, poly in base.items)
-    return False
+    return isinstance(base, CutElement) and base.positive

@@ -41,6 +41,16 @@ def constant(number: Fraction) -> Term:
     return literal(float(number))
 
 
+def computed(number: Fraction) -> Term | None:
+    """A literal of a number that others come to, where it is read back as that number.
+
+    The product of two rounded literals is none that a verifier takes for their product: `exact`
+    reads each as the simplest fraction nearby.
+    """
+    rounded = float(number)
+    return literal(rounded) if exact(rounded) == number else None
+
+
 def reshaped(x: Term, shape: Sequence[Dim]) -> Term:
     """`x` in another shape; `x` itself where it has that shape."""
     return x if x.shape == tuple(shape) else apply("reshape", x, shape=tuple(shape))

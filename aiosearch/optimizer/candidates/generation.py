@@ -14,6 +14,7 @@ A form is a rewritten program; form 0 is the original.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +28,7 @@ from ...codegen.native import NativeError, host
 from ...codegen.pallas import CannotPrint
 from ...codegen.schedule.plans import best_plans
 from ...devices import default_device, device
-from ...equivalence import verify
+from ...equivalence import ProofWork, verify
 from ...measure import ArrayType
 from ...superoptimizer import Composer
 from ...tensor import Program
@@ -198,6 +199,7 @@ class _VerifiedRewrites:
             self._original: _VerifiedRewrite(self._original, 0, ())
         }
         self._wraps = may_overflow(self._original)
+        self._proof_seconds_left = question.budget.proof_seconds
         self._names: dict[Program, str] = {}
         """What was done to the original, by the program that came of it."""
         self._distinct = DistinctNames()
@@ -297,7 +299,7 @@ class _VerifiedRewrites:
         return self._known[program]
 
     def _judged(self, program: Program) -> _VerifiedRewrite | None:
-        asked = self._question
+        asked, started = self._question, time.monotonic()
         verdict = verify(
             # Without floats: those are compared on the device, and only for what wins a race.
             self._original,
@@ -305,7 +307,9 @@ class _VerifiedRewrites:
             seed=asked.seed,
             strict=asked.strict,
             floats=False,
+            work=ProofWork(asked.budget.proof_steps, started + self._proof_seconds_left),
         )
+        self._proof_seconds_left -= time.monotonic() - started
         if not verdict.status.accepted:
             self.refused.append(f"{verdict.status}: {verdict.reason}")
             self._tell(f"a rewrite is left out: {self.refused[-1]}")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from ....tensor import Term, apply, literal
-from ..terms import constant, filled, named, value
+from ..terms import computed, constant, filled, named, value
 
 
 def neg(term: Term) -> Term | None:
@@ -30,7 +30,7 @@ def add(term: Term) -> Term | None:
     x, y = term.arguments
     a, b = value(x), value(y)
     if a is not None and b is not None:
-        return constant(a + b)
+        return computed(a + b)
     if a == 0 or b == 0:
         return y if a == 0 else x
     if x is y:
@@ -48,7 +48,7 @@ def sub(term: Term) -> Term | None:
     x, y = term.arguments
     a, b = value(x), value(y)
     if a is not None and b is not None:
-        return constant(a - b)
+        return computed(a - b)
     if x is y:
         return filled(term, 0)
     if b == 0:
@@ -69,7 +69,7 @@ def mul(term: Term) -> Term | None:
     x, y = term.arguments
     a, b = value(x), value(y)
     if a is not None and b is not None:
-        return constant(a * b)
+        return computed(a * b)
     if a == 1 or b == 1:
         return y if a == 1 else x
     if a == 0 or b == 0:
@@ -95,7 +95,8 @@ def _joined_scales(scale: Term, product: Term) -> Term | None:
     for inner, factor in (product.arguments, product.arguments[::-1]):
         inner_scale = value(inner)
         if inner_scale is not None:
-            return apply("mul", constant(number * inner_scale), factor)
+            scales = computed(number * inner_scale)
+            return None if scales is None else apply("mul", scales, factor)
     return None
 
 
@@ -107,7 +108,7 @@ def div(term: Term) -> Term | None:
     if b == 0:
         return None
     if a is not None and b is not None:
-        return constant(a / b)
+        return computed(a / b)
     if b == 1:
         return x
     # Only where the inverse is a float exactly: else the product would be rounded in another way.
