@@ -67,13 +67,20 @@ def mosaic_kernels(folder: Path) -> Iterator[CompiledKernel]:
     for path in sorted(listed, key=lambda path: int(path.name.split(".")[0].rpartition("_")[2])):
         name, launch = _MOSAIC_NAME.match(path.name), _MOSAIC_LAUNCH.search(path.read_text())
         if name is not None and launch is not None:
-            log = path.with_name(path.name.split(".")[0] + ".ptxas")
-            usage = _PTXAS_USAGE.search(log.read_text()) if log.exists() else None
+            usage = _PTXAS_USAGE.search(_ptxas_log(folder, name[1]))
             spilled, registers = (int(usage[2]), int(usage[3])) if usage else (None, None)
             blocks, threads = (
                 math.prod(map(int, _CONSTANT.findall(sizes))) for sizes in launch.groups()[:2]
             )
             yield CompiledKernel(name[1], registers, spilled, int(launch[3]), blocks, threads)
+
+
+def _ptxas_log(folder: Path, kernel: str) -> str:
+    """What ptxas said of a kernel; the number behind its name there counts what was compiled, in
+    another order than that of lowering."""
+    numbered = re.compile(rf"{re.escape(kernel)}_\d+\.ptxas")
+    logs = [path for path in folder.glob("*.ptxas") if numbered.fullmatch(path.name)]
+    return logs[0].read_text() if logs else ""
 
 
 _PTXAS_USAGE = re.compile(

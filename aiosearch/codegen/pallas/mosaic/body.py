@@ -22,7 +22,7 @@ from ..printer.reductions import combine_parts, neutral_value
 from ..printer.text import STEP, NameAllocator, TextScope, TileText, tupled
 from .expressions import WarpgroupPrinter, aligned, kept
 from .layout import DEPTH, WarpgroupLayout
-from .staging import StagedTile, grid_name, staged_tile
+from .staging import StagedTile, grid_name, require_order, staged_tile
 
 _INDENT = "    "
 _SLOT = "slot"
@@ -42,6 +42,7 @@ class WarpgroupFunction:
     inputs: tuple[ir.Buffer, ...]
     outputs: tuple[ir.Buffer, ...]
     scratch: tuple[str, ...]
+    """The types of its scratch memory, as text."""
 
 
 def warpgroup_body(layout: WarpgroupLayout, name: str, names: NameAllocator) -> WarpgroupFunction:
@@ -448,6 +449,7 @@ class _WarpgroupBody:
         tile = staged_tile(self._layout, ir.BufferLoad(buffer, node.stage.at), name)
         self._claim(name, tile.scratch(1), tile.bytes)
         value = aligned(tiles.tile_of(node), self._layout.axes(tile.axes), self._layout)
+        require_order(self._layout, tile, value.axes)
         self._scope.lines += [
             f"{tile.reference('0', value.axes)}[...] = {value.text}",
             "plgpu.commit_smem()",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 
 from ....tensor.types import DType
 from ... import ir
 from ..errors import CannotPrint
+from ..layout import TileLayout
 from ..nodes import TileNode
 from ..printer.expressions import operation_call
 from ..printer.text import (
@@ -19,8 +21,8 @@ from ..printer.text import (
     widened_operand,
     working_dtype,
 )
-from .layout import MatrixAxis, WarpgroupLayout
-from .staging import StagedTile
+from .layout import BlockLayout, MatrixAxis, WarpgroupLayout
+from .staging import StagedTile, require_order
 
 _VECTOR_LAYOUTS = {
     MatrixAxis.ROW: "plgpu.Layout.WGMMA.reduce(1)",
@@ -29,7 +31,7 @@ _VECTOR_LAYOUTS = {
 """How a tile of one axis is spread over threads."""
 
 
-def aligned(value: TileText, axes: tuple[ir.LoopIndex, ...], layout: WarpgroupLayout) -> TileText:
+def aligned(value: TileText, axes: tuple[ir.LoopIndex, ...], layout: TileLayout) -> TileText:
     """`value` as a tile that has exactly these `axes`; a literal stays one."""
     if value.axes == axes or value.dtype is DType.WEAK:
         return value
@@ -49,17 +51,15 @@ def kept(value: TileText, node: TileNode, layout: WarpgroupLayout) -> TileText:
     return cast(aligned(value, axes, layout), node.stage.target.dtype)
 
 
-class WarpgroupPrinter:
-    """Prints into one scope; what does not depend on its loop goes to the scope around."""
+class BlockPrinter(ABC):
+    """Prints into one scope; how tiles are loaded is for others to say."""
 
-    def __init__(
-        self,
-        layout: WarpgroupLayout,
-        scope: TextScope,
-        staged: Mapping[ir.BufferLoad, StagedTile],
-        slot: str,
-    ) -> None:
-        self.layout, self.scope, self._staged, self._slot = layout, scope, staged, slot
+    def __init__(self, layout: BlockLayout, scope: TextScope) -> None:
+        self.layout, self.scope = layout, scope
+
+    @abstractmethod
+    def load(self, load: ir.BufferLoad) -> TileText:
+        """A tile in registers, of an array of the caller's."""
 
     def value(self, value: ir.Expression, node: TileNode) -> TileText:
         """The tile of an expression of `node`; raises CannotPrint for positions as values."""
@@ -88,23 +88,6 @@ class WarpgroupPrinter:
         tile = self.scope.known(node)
         assert tile is not None, f"{node.stage} is not computed yet"
         return tile
-
-    def load(self, load: ir.BufferLoad) -> TileText:
-        """A tile in registers, from shared memory."""
-        bound = self.scope.known(load)
-        if bound is not None:
-            return bound
-        staged = self._staged[load]
-        if not staged.streamed and self.scope.outer is not None:
-            outer = WarpgroupPrinter(self.layout, self.scope.outer, self._staged, self._slot)
-            return outer.load(load)
-        axes = self.layout.axes(staged.axes)
-        layout = (
-            _VECTOR_LAYOUTS[self.layout.role(axes[0])] if len(axes) == 1 else "plgpu.Layout.WGMMA"
-        )
-        text = f"plgpu.layout_cast({staged.reference(self._slot, axes)}[...], {layout})"
-        tile = TileText(text, load.buffer.dtype, axes)
-        return self.scope.bind(load, f"{load.buffer.name}_tile", tile)
 
     def working(self, value: TileText) -> TileText:
         """`value` in the type that it is computed in."""
@@ -147,3 +130,38 @@ class WarpgroupPrinter:
             ),
         ]
         return TileText(f"jnp.where({', '.join(texts)})", dtype, axes)
+
+
+class WarpgroupPrinter(BlockPrinter):
+    """Loads tiles of matrices from shared memory; what does not depend on its scope's loop goes to
+    the scope around."""
+
+    def __init__(
+        self,
+        layout: WarpgroupLayout,
+        scope: TextScope,
+        staged: Mapping[ir.BufferLoad, StagedTile],
+        slot: str,
+    ) -> None:
+        super().__init__(layout, scope)
+        self._matrices, self._staged, self._slot = layout, staged, slot
+
+    def load(self, load: ir.BufferLoad) -> TileText:
+        """A tile in registers, from shared memory."""
+        bound = self.scope.known(load)
+        if bound is not None:
+            return bound
+        staged = self._staged[load]
+        if not staged.streamed and self.scope.outer is not None:
+            outer = WarpgroupPrinter(self._matrices, self.scope.outer, self._staged, self._slot)
+            return outer.load(load)
+        axes = self._matrices.axes(staged.axes)
+        require_order(self._matrices, staged, axes)
+        layout = (
+            _VECTOR_LAYOUTS[self._matrices.role(axes[0])]
+            if len(axes) == 1
+            else "plgpu.Layout.WGMMA"
+        )
+        text = f"plgpu.layout_cast({staged.reference(self._slot, axes)}[...], {layout})"
+        tile = TileText(text, load.buffer.dtype, axes)
+        return self.scope.bind(load, f"{load.buffer.name}_tile", tile)

@@ -10,6 +10,10 @@ Worked example, an RMS norm of 16 rows: `t0[i]` is a tile of one axis, and i has
 rows; so i are the columns, of `out` held as [j, i] and of `X` held as [k, i]. The product becomes
 Wᵀ times Xᵀ: 64 rows of j, 16 columns of i, summed over k.
 
+Where no axis is long, a tile of 64 may reach beyond one: a softmax of 8 by 8 elements is held as
+[i, j] with i < 64. The arrays are padded with zeros along such an axis before the kernel, and cut
+behind it, so it may be no axis that anything reduces: its other values are no part of any result.
+
 Invariant: every tile of two axes has rows that are a multiple of 64 and columns that are one of 8,
 and no axis that has a tile of its own is rows here and columns there.
 
@@ -22,11 +26,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from itertools import product
 
-from ....tensor.types import HALVES
+from ....tensor.types import HALVES, DType
 from ... import ir
 from ..contractions import Contraction, ContractionSide, contraction
 from ..errors import CannotPrint
-from ..layout import TileLayout, Tiling
+from ..layout import TileLayout, Tiling, parallel
 from ..nodes import TileNode, TileNodes, dependencies, loads
 
 ROWS = 64
@@ -39,6 +43,8 @@ WARPS = 4
 """The warps of a warpgroup."""
 LARGEST_COPY = 256
 """The most elements along an axis that one asynchronous copy takes."""
+_FLOATS = {*HALVES, DType.F32}
+"""What blocks without products compute with."""
 
 
 class MatrixAxis(StrEnum):
@@ -48,36 +54,22 @@ class MatrixAxis(StrEnum):
     COLUMN = "column"
 
 
-class WarpgroupLayout(TileLayout):
-    """The layout of a kernel's tiles for one warpgroup a block; raises CannotPrint where there is
-    none, and says why.
-    """
+class BlockLayout(TileLayout):
+    """A layout whose tiles are as long as they are asked for, in a block of four warps."""
 
     def __init__(self, nodes: TileNodes, tiling: Tiling) -> None:
-        self._roles: Mapping[ir.LoopIndex, MatrixAxis] | None = None
         super().__init__(nodes, tiling)
-        name = nodes.kernel.name
         if tiling.warps != WARPS:
             raise CannotPrint(
-                f"kernel {name}: a block of {tiling.warps} warps is no warpgroup, which has {WARPS}"
+                f"kernel {nodes.kernel.name}: a block of {tiling.warps} warps is no warpgroup,"
+                f" which has {WARPS}"
             )
-        self._are_whole()
-        if not any(map(self.dot, nodes.all)):
-            raise CannotPrint(
-                f"kernel {name}: no product in it has {ROWS} rows, {COLUMNS} columns and a depth of"
-                f" {DEPTH} of a half type, and Mosaic is asked for products alone"
-            )
-        self._roles = self._assigned()
-
-    def _are_whole(self) -> None:
-        """Refuses tiles that reach beyond their indices: what is there is not masked."""
-        for node in self.nodes.all:
-            for loop_index in node.all_indices:
-                if self.padded(loop_index):
-                    raise CannotPrint(
-                        f"kernel {self.nodes.kernel.name}: tiles of {self.tile(loop_index)} do not"
-                        f" divide {loop_index}, which has {loop_index.size} values"
-                    )
+        for loop_index in {each for node in nodes.all for each in node.all_indices}:
+            if self.padded(loop_index) and not extends(nodes, loop_index):
+                raise CannotPrint(
+                    f"kernel {nodes.kernel.name}: tiles of {self.tile(loop_index)} do not divide"
+                    f" {loop_index}, which has {loop_index.size} values"
+                )
 
     def tile(self, loop_index: ir.LoopIndex) -> int:
         """How many values of an index lie in a tile: as `Tiling.tiles` says, else all of them.
@@ -89,11 +81,86 @@ class WarpgroupLayout(TileLayout):
     def _contracted(self) -> set[ir.LoopIndex]:
         return set()
 
+    def padded_shape(self, buffer: ir.Buffer) -> tuple[int, ...]:
+        """The shape of an array that the kernel takes or gives, with what tiles reach beyond it."""
+        shape = list(buffer.shape)
+        for node in self.nodes.all:
+            positions = [load.at for load in node.taken if load.buffer == buffer]
+            if node.stage.target == buffer:
+                positions.append(node.at)
+            for at in positions:
+                for axis, position in enumerate(at):
+                    loop_index = ir.single_index(position)
+                    if loop_index is not None and self.padded(loop_index):
+                        shape[axis] = max(shape[axis], self.reach(loop_index))
+        return tuple(shape)
+
+
+def extends(nodes: TileNodes, loop_index: ir.LoopIndex) -> bool:
+    """Whether an index may take values beyond its size, where arrays are padded along it.
+
+    Nothing reduces it, and it stands alone at every place at which something is loaded or stored.
+    """
+    if loop_index not in parallel(nodes):
+        return False
+    for node in nodes.all:
+        positions = list(node.at)
+        for part in ir.walk(node.value):
+            match part:
+                case ir.BufferLoad():
+                    positions += part.at
+                case ir.PositionValue() if loop_index in ir.indices(part.position):
+                    return False
+                case ir.BoundedValue() if any(
+                    loop_index in ir.indices(at) for at, *_ in part.limits
+                ):
+                    return False
+        for at in positions:
+            if loop_index in ir.indices(at) and ir.single_index(at) != loop_index:
+                return False
+    return True
+
+
+def require_floats(nodes: TileNodes) -> None:
+    """Refuses numbers other than floats of 32 bits or less."""
+    buffers = (*nodes.loaded, *(node.stage.target for node in nodes.all))
+    for buffer in buffers:
+        if buffer.dtype not in _FLOATS:
+            raise CannotPrint(
+                f"kernel {nodes.kernel.name}: {buffer} holds {buffer.dtype}, and blocks without"
+                " products compute with floats of 32 bits or less"
+            )
+
+
+class WarpgroupLayout(BlockLayout):
+    """The layout of a kernel's tiles for one warpgroup a block; raises CannotPrint where there is
+    none, and says why.
+    """
+
+    def __init__(self, nodes: TileNodes, tiling: Tiling) -> None:
+        self._roles: Mapping[ir.LoopIndex, MatrixAxis] | None = None
+        super().__init__(nodes, tiling)
+        if not any(map(self.dot, nodes.all)):
+            self._without_products()
+        self._roles = self._assigned()
+
+    def _without_products(self) -> None:
+        """Refuses products that no warpgroup multiplies, and numbers that are no floats."""
+        name = self.nodes.kernel.name
+        if any(map(self._sides, self.nodes.all)):
+            raise CannotPrint(
+                f"kernel {name}: no product in it has {ROWS} rows, {COLUMNS} columns and a depth of"
+                f" {DEPTH} of a half type"
+            )
+        require_floats(self.nodes)
+
+    def _sides(self, node: TileNode) -> Contraction | None:
+        plain = super().axes
+        return contraction(node, lambda value: plain(dependencies(value, node.reads)))
+
     def _dot(self, node: TileNode) -> Contraction | None:
         """`node` as a product with its rows on the left, where a warpgroup can multiply it."""
-        sides = contraction(
-            node, lambda value: super(WarpgroupLayout, self).axes(dependencies(value, node.reads))
-        )
+        sides = self._sides(node)
         if sides is None or not all(
             len(part) == 1 for part in (sides.left.own, sides.right.own, sides.left.summed)
         ):

@@ -11,8 +11,9 @@ from ..layout import Tiling
 from ..nodes import TileNodes
 from ..printer.module import name_of
 from ..printer.text import RESERVED_NAMES, NameAllocator
-from .body import RESERVED, WarpgroupFunction, axis_name, warpgroup_body
-from .layout import WarpgroupLayout
+from .body import RESERVED, WarpgroupFunction, axis_name
+from .layout import BlockLayout
+from .rows import block_function
 
 _HEADER = """\
 import jax
@@ -28,7 +29,7 @@ _REDUCTION_BYTES = 2048
 
 def write_mosaic(module: ir.Module, schedules: Mapping[str, Tiling] = {}) -> str:
     """The text of a Python module with one function, over the inputs of `module`, whose kernels are
-    Mosaic GPU's; raises CannotPrint where a kernel has no products that suit a warpgroup.
+    Mosaic GPU's; raises CannotPrint where a kernel has no tiles that suit a warpgroup.
 
     It is called as the text of `write` is; with `interpret` Mosaic's own interpreter runs it
     without a GPU. Every kernel needs a tiling of 4 warps in `schedules`.
@@ -49,14 +50,21 @@ def write_mosaic(module: ir.Module, schedules: Mapping[str, Tiling] = {}) -> str
     bodies: list[str] = []
     lines = ["simulated = plgpu.InterpretGPUParams() if interpret else None"]
     for kernel in module.kernels:
-        nodes = TileNodes(kernel)
-        layout = WarpgroupLayout(nodes, schedules.get(kernel.name, Tiling()))
         name = names.fresh(f"_{kernel.name}")
-        text = warpgroup_body(layout, name, NameAllocator(RESERVED_NAMES | RESERVED | {function}))
+        layout, text = block_function(
+            TileNodes(kernel),
+            schedules.get(kernel.name, Tiling()),
+            name,
+            NameAllocator(RESERVED_NAMES | RESERVED | {function}),
+        )
         bodies.append("\n".join(text.lines))
-        arguments = ", ".join(array(buffer) for buffer in text.inputs)
+        arguments = ", ".join(_padded(buffer, array(buffer), layout) for buffer in text.inputs)
         results = ", ".join(array(buffer) for buffer in text.outputs)
         lines += [f"{results}, = plgpu.kernel(", *_options(name, text, layout), f")({arguments})"]
+        for buffer in text.outputs:
+            if layout.padded_shape(buffer) != buffer.shape:
+                cut = ", ".join(f":{size}" for size in buffer.shape)
+                lines.append(f"{array(buffer)} = {array(buffer)}[{cut}]")
     outputs = [array(buffer) for buffer in module.outputs]
     result = outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})"
     count = len(bodies)
@@ -72,10 +80,19 @@ def write_mosaic(module: ir.Module, schedules: Mapping[str, Tiling] = {}) -> str
     return f"{_HEADER}{helpers}{printed}\n\n" + "\n".join(wrapped) + "\n"
 
 
-def _options(name: str, text: WarpgroupFunction, layout: WarpgroupLayout) -> list[str]:
+def _padded(buffer: ir.Buffer, array: str, layout: BlockLayout) -> str:
+    """An array with zeros where tiles reach beyond it."""
+    shape = layout.padded_shape(buffer)
+    if shape == buffer.shape:
+        return array
+    more = tuple((0, large - size) for large, size in zip(shape, buffer.shape, strict=True))
+    return f"jnp.pad({array}, {more})"
+
+
+def _options(name: str, text: WarpgroupFunction, layout: BlockLayout) -> list[str]:
     """The arguments of a kernel's call: its grid, its memory, how it is compiled."""
     shapes = [
-        f"jax.ShapeDtypeStruct({buffer.shape}, {JAX_NAMES[buffer.dtype]})"
+        f"jax.ShapeDtypeStruct({layout.padded_shape(buffer)}, {JAX_NAMES[buffer.dtype]})"
         for buffer in text.outputs
     ]
     # Mosaic runs along the last axis of the grid first, and a layout has that one first.

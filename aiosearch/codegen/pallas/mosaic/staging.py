@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from ....tensor.types import BYTES, JAX_NAMES
 from ... import ir
 from ..errors import CannotPrint
+from ..layout import TileLayout
 from ..printer.text import STEP
 from .layout import LARGEST_COPY, WarpgroupLayout
 
 _COPY_BYTES = 16
 """What divides the bytes of a copied tile along its last axis."""
+_TRANSPOSED_BYTES = 2
+"""Of the numbers that are transposed on the way between registers and shared memory."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,18 @@ def _is_copied(
         )
 
 
+def require_order(
+    layout: WarpgroupLayout, tile: StagedTile, axes: tuple[ir.LoopIndex, ...]
+) -> None:
+    """Refuses a tile that threads would read or write with rows and columns exchanged, and that
+    Mosaic only exchanges in numbers of another size."""
+    if axes != tile.axes and BYTES[tile.buffer.dtype] != _TRANSPOSED_BYTES:
+        raise CannotPrint(
+            f"kernel {layout.nodes.kernel.name}: a tile of {tile.buffer} would be transposed on its"
+            f" way, which Mosaic does with numbers of {8 * _TRANSPOSED_BYTES} bits"
+        )
+
+
 def _start(layout: WarpgroupLayout, loop_index: ir.LoopIndex) -> str:
     """The number of the tile along an index."""
     if layout.steps(loop_index) == 1:
@@ -111,7 +126,7 @@ def _start(layout: WarpgroupLayout, loop_index: ir.LoopIndex) -> str:
     return STEP if loop_index == layout.loop else grid_name(layout, loop_index)
 
 
-def grid_name(layout: WarpgroupLayout, loop_index: ir.LoopIndex) -> str:
+def grid_name(layout: TileLayout, loop_index: ir.LoopIndex) -> str:
     """The name of the variable with the block's place along an axis of the grid."""
     return f"block_{layout.grid.index(loop_index)}"
 

@@ -1,17 +1,20 @@
 """The tilings of a kernel that a warpgroup can run, best predicted first.
 
 Tiles are 64 or 128 along an index of the outputs, single places of a batch, or all of an index; one
-reduced index may be the loop. There are some dozens of them, so each is printed to see whether it
+reduced index may be the loop. Along a shorter index a tile may be 64 as well, and arrays are padded
+there, which costs launches. There are some dozens of tilings, so each is printed to see whether it
 can be. They are ranked by the model that ranks Triton's, which knows the traffic and the blocks and
 nothing of the instructions.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import product
 from typing import TYPE_CHECKING
 
+from ....tensor.types import BYTES
 from ... import ir
 from ...schedule.space import ScheduleChoice
 from ..cost.block_demand import block_demand
@@ -20,8 +23,8 @@ from ..errors import CannotPrint
 from ..layout import Tiling, parallel, serial
 from ..nodes import TileNodes
 from ..printer.text import NameAllocator
-from .body import warpgroup_body
-from .layout import LARGEST_COPY, ROWS, WARPS, WarpgroupLayout
+from .layout import LARGEST_COPY, ROWS, WARPS, BlockLayout, extends
+from .rows import block_function
 
 if TYPE_CHECKING:
     from ....devices import Device
@@ -45,21 +48,34 @@ def mosaic_choices(kernel: ir.TileKernel, device: Device) -> list[ScheduleChoice
     refusal: CannotPrint | None = None
     for place, tiling in enumerate(_tilings(nodes)):
         try:
-            layout = WarpgroupLayout(nodes, tiling)
-            warpgroup_body(layout, kernel.name, NameAllocator())
+            layout, _ = block_function(nodes, tiling, kernel.name, NameAllocator())
         except CannotPrint as error:
             refusal = refusal or error
         else:
-            seconds = TilingPrediction(block_demand(layout), WARPS, tiling.stages, device).seconds
-            legal.append(ScheduleChoice((place,), tiling, seconds))
+            legal.append(ScheduleChoice((place,), tiling, _seconds(layout, device)))
     if not legal:
         raise refusal or CannotPrint(f"kernel {kernel.name}: it has no index to cut")
     return sorted(legal, key=lambda choice: choice.seconds)
 
 
+def _seconds(layout: BlockLayout, device: Device) -> float:
+    """The prediction, with what it takes to pad and cut arrays: a launch each, and their bytes."""
+    nodes = layout.nodes
+    seconds = TilingPrediction(block_demand(layout), WARPS, layout.tiling.stages, device).seconds
+    for buffer in (*nodes.loaded, *(node.stage.target for node in nodes.outputs)):
+        shape = layout.padded_shape(buffer)
+        if shape != buffer.shape:
+            moved = 2 * BYTES[buffer.dtype] * math.prod(shape)
+            seconds += device.launch_seconds + moved / device.bytes_per_second
+    return seconds
+
+
 def _tilings(nodes: TileNodes) -> Iterator[Tiling]:
     """All tilings that may be possible."""
-    free = [(loop_index, _divisors(loop_index, _OUTPUT_TILES)) for loop_index in parallel(nodes)]
+    free = [
+        (loop_index, (*_divisors(loop_index, _OUTPUT_TILES), *_beyond(nodes, loop_index)))
+        for loop_index in parallel(nodes)
+    ]
     loops: list[tuple[str, int] | None] = [
         (loop_index.name, tile)
         for loop_index in serial(nodes)
@@ -76,6 +92,11 @@ def _tilings(nodes: TileNodes) -> Iterator[Tiling]:
             }
             for stages in _STAGES if cut else (1,):
                 yield Tiling({**named, **dict([cut] if cut else [])}, WARPS, stages)
+
+
+def _beyond(nodes: TileNodes, loop_index: ir.LoopIndex) -> tuple[int, ...]:
+    """The tile that is longer than an index, where arrays may be padded along it."""
+    return (ROWS,) if loop_index.size < ROWS and extends(nodes, loop_index) else ()
 
 
 def _divisors(loop_index: ir.LoopIndex, tiles: tuple[int, ...]) -> tuple[int, ...]:
