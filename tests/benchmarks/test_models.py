@@ -102,6 +102,19 @@ def test_results_are_right_that_are_as_near_to_float64_and_wrong_that_are_not() 
     assert len(objections(made, lambda x: mean(x)[:4])) == len(trial.SEEDS)
 
 
+def test_results_are_right_that_are_the_truth_where_the_originals_are_not() -> None:
+    """A sum of large numbers that cancel is nothing in float32, and 1 in float64."""
+
+    def total(x: jax.Array) -> jax.Array:
+        return (x[0] + x[1]) + x[2]
+
+    def made(seed: int) -> Made:
+        return total, (jnp.asarray([1.0, 1e9, -1e9], jnp.float32),)
+
+    assert not objections(made, lambda x: x[0] + (x[1] + x[2]))
+    assert len(objections(made, lambda x: x[0] + 1)) == len(trial.SEEDS)
+
+
 def test_sums_say_what_is_faster_slower_wrong_and_claimed_too_high() -> None:
     all_of_them = [
         outcome("gained", 1.5, 1.6),
