@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,12 @@ def trace(inputs: Any) -> tuple[Any, ...]:
 
 
 class FastUnlessWritten(dict[str, Act]):
-    """Whatever is not the original is ten times as fast, and right."""
+    """Whatever is not the original is three to ten times as fast, and right; no two are equally
+    fast, so that each run has the same winners."""
 
     def get(self, name: str, default: object = None) -> Act:
-        return Act(seconds=1e-3 if name == "as written" else 1e-4, outputs=trace)
+        share = zlib.crc32(name.encode()) % 64 / 64
+        return Act(seconds=1e-3 if name == "as written" else 1e-4 * (1 + 2 * share), outputs=trace)
 
 
 class LoggedExecutor(MockExecutor):
