@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .outcomes.report import CALLED, WHOLE, Found, Report, Tell, WholeFunctionResult
     from .outcomes.report_page import report_page, running_page
     from .outcomes.results import FORMAT, AnswerFile, Results, default_results_path, export
-    from .outcomes.roofline import ceilings_of, roofline_fraction
+    from .outcomes.roofline import ceilings_of, roofline_fraction, why_faster
     from .progress import OptimizeProgress
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "report_page",
     "roofline_fraction",
     "running_page",
+    "why_faster",
 ]
 
 __getattr__ = lazily(
@@ -103,6 +104,7 @@ __getattr__ = lazily(
         "export": ".outcomes.results",
         "ceilings_of": ".outcomes.roofline",
         "roofline_fraction": ".outcomes.roofline",
+        "why_faster": ".outcomes.roofline",
         "OptimizeProgress": ".progress",
     },
 )

@@ -357,6 +357,7 @@ class AnswerFinder:
                 newly_defined=None if selection.floats is None else selection.floats.newly_defined,
                 packed_bytes=_packed_bytes(winner),
                 program=write(from_json(winner.program)),
+                original=None if winner.form == 0 else write(from_json(original.program)),
                 timed_on=str(selection.inputs),
                 ways=times_by_mode(selection.final.race, selection.place),
                 tried=selection.tried,

@@ -7,9 +7,8 @@ from typing import Any
 from answers import answer
 
 from aiosearch.optimizer.outcomes.evidence import Tried
-from aiosearch.optimizer.outcomes.function_parts import OUTSIDE, FunctionPart
+from aiosearch.optimizer.outcomes.function_parts import OUTSIDE, FunctionPart, SourcePlace
 from aiosearch.optimizer.outcomes.report import Found, Report, WholeFunctionResult
-from aiosearch.optimizer.trace.source_places import SourcePlace
 
 ROUNDING = (
     "not to be judged, as no inputs tell: unknown on 4 of 10 distributions; large, mixed skipped:"

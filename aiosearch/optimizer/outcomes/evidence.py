@@ -83,6 +83,8 @@ class Evidence(Struct, frozen=True, omit_defaults=True):
     """The memory of what is made beforehand of constant inputs."""
     program: str | None = None
     """The program that the source computes, as `aiosearch.tensor.text.write` writes it."""
+    original: str | None = None
+    """The program as written, likewise; `None` where it is `program`."""
     timed_on: str | None = None
     """The draws of the inputs of the race, as `BenchmarkInputs` prints them."""
     ways: dict[str, ModeTimes] = {}

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ...tensor.text import write
-from ..trace.source_places import SourcePlace, source_places
 
 if TYPE_CHECKING:
     from ..trace.pieces import Body, Piece
@@ -26,6 +25,24 @@ if TYPE_CHECKING:
 
 OUTSIDE = "outside"
 """What the part is called that stays with JAX."""
+
+
+class SourcePlace(Struct, frozen=True, order=True):
+    """Lines of one function in one file."""
+
+    file: str
+    function: str
+    first: int
+    last: int
+
+    @property
+    def lines(self) -> str:
+        """`12` or `12-31`."""
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+
+    def __str__(self) -> str:
+        name = self.file.replace("\\", "/").rpartition("/")[2]
+        return f"{name}:{self.lines} ({self.function})"
 
 
 class FunctionPart(Struct, frozen=True):
@@ -52,6 +69,8 @@ class PartTimes(Struct, frozen=True):
 
 def function_parts(cut: CutFunction) -> tuple[FunctionPart, ...]:
     """The parts of a function that was cut: its programs in order, then what is outside."""
+    from ..trace.source_places import source_places  # loads jax, which a reader of reports need not
+
     pieces = [*_with_runs(cut.body, 1)]
     parts = []
     for subject in dict.fromkeys(piece.subject for piece, _ in pieces):
@@ -62,7 +81,10 @@ def function_parts(cut: CutFunction) -> tuple[FunctionPart, ...]:
         runs, program = sum(runs for _, runs in same), subject.program
         name = program.name
         parts.append(FunctionPart(name, runs, places, program=write(program)))
-    outside = [piece for piece, _ in pieces if piece.program is None and not piece.bodies]
+    # A piece without inputs only makes constants, which XLA does once.
+    outside = [
+        piece for piece, _ in pieces if piece.program is None and piece.inputs and not piece.bodies
+    ]
     equations = [equation for piece in outside for equation in piece.jaxpr.eqns]
     if equations:
         names = _worth_naming(equation.primitive.name for equation in equations)

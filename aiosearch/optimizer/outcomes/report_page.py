@@ -22,6 +22,7 @@ from .function_parts import OUTSIDE, FunctionPart
 from .plot import roofline_chart, times_chart
 from .report import WHOLE, Found, Report, WholeFunctionResult, arrangement
 from .report_table import became, part_row, speedup_text
+from .roofline import why_faster
 
 _PART_COLOURS = ("#0284c7", "#d97706", "#7c3aed", "#0f766e", "#be185d")
 _OUTSIDE_COLOUR = "#94a3b8"
@@ -253,6 +254,9 @@ def _outcome(outcome: Found, report: Report) -> str:
         pages.element("h3", "Under the roofline"),
         pages.picture(roofline_chart(outcome), "roofline"),
     ]
+    if answer.faster:
+        bodies.append(pages.element("h3", "Why it is faster"))
+        bodies += [pages.element("p", line) for line in why_faster(answer)]
     bodies += _pictures(part.program if part is not None else "", answer.evidence.program or "")
     facts = "\n".join(answer.verdict) if answer.faster else ""
     if facts:

@@ -19,10 +19,9 @@ from collections.abc import Iterable, Sequence
 from ...display.tables import Colour, lined_up, painted, time_text
 from ...measure import Way
 from ...measure.ratios import LOUD
-from ..trace.source_places import SourcePlace
 from .answer import Answer
 from .candidate_rows import CandidateRow, CandidateState, candidate_rows, is_worth_telling
-from .function_parts import OUTSIDE, FunctionPart
+from .function_parts import OUTSIDE, FunctionPart, SourcePlace
 from .report import Found, Report
 from .roofline import ceilings_of, roofline_fraction
 
@@ -172,7 +171,14 @@ class _Writer:
     def _facts(self, outcome: Found, used: bool) -> list[str]:
         """The verdict of the answer, its errors, and how near it is to what the device can do."""
         facts = outcome.answer.evidence
-        lines = list(outcome.answer.verdict) if outcome.answer.faster else []
+        lines = []
+        if outcome.answer.faster and facts.between is not None:
+            low, high = facts.between
+            lines.append(
+                f"its speed-up is {low:.2f} to {high:.2f} with 95 % confidence, of which the lower"
+                " end is claimed"
+            )
+        lines += list(outcome.answer.verdict) if outcome.answer.faster else []
         if facts.answer_error_ulp is not None and facts.original_error_ulp is not None:
             lines.append(
                 f"  largest error {facts.answer_error_ulp:.2f} ulp, of the original"

@@ -14,6 +14,7 @@ from ...measure.processor import cpu_kind
 from ...tensor import DType, Program
 from ...tensor.analysis.cost import cost
 from ...tensor.terms import bytes_of
+from ...tensor.text import parse
 from .answer import Answer
 from .evidence import Evidence
 
@@ -62,6 +63,29 @@ def roofline_fraction(answer: Answer) -> float | None:
     speeds = [ceilings.fastest(kind) for kind in kinds]
     computing = flops / max(speeds) if speeds else 0.0
     return float(max(moved / ceilings.bytes_per_second, computing) / answer.timings.answer)
+
+
+def why_faster(answer: Answer) -> list[str]:
+    """What was done to the original, and what there is less of for it, a sentence each."""
+    evidence = answer.evidence
+    lines = [f"what was done: {trial.how}" for trial in evidence.tried if trial.won]
+    if evidence.program is None:
+        return lines
+    if evidence.original is None:
+        reason = "it computes what the original does: what differs is how that is compiled"
+        return [*lines, reason]
+    before, after = (
+        int(str(cost(parse(text)).flops)) for text in (evidence.original, evidence.program)
+    )
+    if after < before:
+        share = f"{before / max(after, 1):.3g} times fewer"
+        lines.append(f"it has {after:,} operations to compute, the original {before:,}: {share}")
+    else:
+        lines.append(
+            f"it has {after:,} operations to compute, the original {before:,}: what is saved is"
+            " memory that is not written and read again, or work that the compiler does better"
+        )
+    return lines
 
 
 def _kind(ceilings: Ceilings) -> str:

@@ -17,31 +17,14 @@ from typing import Any
 
 from jax.extend.core import JaxprEqn
 from jax.extend.source_info_util import summarize
-from msgspec import Struct
+
+from ..outcomes.function_parts import SourcePlace
 
 _FRAME = re.compile(r"(.+?):(\d+)(?::\d+)? \((.*)\)")
 """A frame as `summarize` writes it: `model.py:12:4 (loss)`."""
 _MOST_FRAMES = 32
 """Frames that are looked at, from the innermost outwards."""
 _INSTALLED = tuple(sysconfig.get_path(kind) for kind in ("purelib", "platlib", "stdlib"))
-
-
-class SourcePlace(Struct, frozen=True, order=True):
-    """Lines of one function in one file."""
-
-    file: str
-    function: str
-    first: int
-    last: int
-
-    @property
-    def lines(self) -> str:
-        """`12` or `12-31`."""
-        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
-
-    def __str__(self) -> str:
-        name = self.file.replace("\\", "/").rpartition("/")[2]
-        return f"{name}:{self.lines} ({self.function})"
 
 
 def source_places(equations: Iterable[JaxprEqn]) -> tuple[SourcePlace, ...]:

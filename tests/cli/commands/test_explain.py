@@ -25,6 +25,7 @@ from aiosearch.optimizer.candidates.cpu_kernels import kernel_sources
 from aiosearch.optimizer.candidates.gpu_kernels import gpu_kernel_sources
 from aiosearch.optimizer.outcomes.answer import Answer, Packing
 from aiosearch.optimizer.outcomes.results import Results
+from aiosearch.tensor import Program, apply, tensor
 from aiosearch.tensor.programs import builtin
 from aiosearch.tensor.text import parse, write
 
@@ -115,9 +116,9 @@ def test_the_same_as_json_with_a_drawing(cli: Cli, file: str) -> None:
     assert counted["instructions"] > counted["vector_registers"] > 0
     assert function["texts"].keys() | function["absent"].keys() == {
         "program", "tile-ir", "schedule", "registers", "llvm", "assembly", "pallas", "source",
-        "jaxpr",
+        "jaxpr", "beside",
     }  # fmt: skip
-    assert function["absent"].keys() == {"source", "jaxpr"}
+    assert function["absent"].keys() == {"source", "jaxpr", "beside"}
 
 
 def test_sizes_and_types_of_a_built_in_program(cli: Cli) -> None:
@@ -191,6 +192,28 @@ def test_plain_jax_has_its_source_and_what_jax_makes_of_it(cli: Cli) -> None:
     assert (refused.code, refused.out) == (2, "")
     assert "assembly of trace_of_product: there is none: this is plain JAX" in refused.err
     assert cli("explain", "trace_of_product", "--show=program").out == write(norm())
+
+
+def test_plain_jax_stands_beside_the_original_with_a_word_on_why_it_is_faster(cli: Cli) -> None:
+    x, w = tensor("x", "f32", (8, 8)), tensor("w", "f32", (8, 8))
+    before = Program("trace", (x, w), (apply("sum", apply("diagonal", x @ w), axes=(0,)),))
+    after = Program(
+        "trace", (x, w), (apply("sum", x * apply("transpose", w, axes=(1, 0)), axes=(0, 1)),)
+    )
+    tried = [
+        {"how": "as written", "seconds": 1e-3, "speedup": 1.0},
+        {"how": "only the diagonal of the product", "seconds": 1e-4, "speedup": 9.0, "won": True},
+    ]
+    evidence = {"program": write(after), "original": write(before), "tried": tried}
+    with Results.open() as results:
+        results.keep(answer(evidence=evidence))
+    text = cli("explain", "trace_of_product", "--show", "beside").out
+    assert text.startswith("what was done: only the diagonal of the product\n")
+    assert "times fewer" in text
+    (head,) = [line for line in text.splitlines() if line.startswith("as written")]
+    place = head.index("the answer")
+    assert "x @ w" in "".join(line[:place] for line in text.splitlines())
+    assert "a * b.T" in "".join(line[place:] for line in text.splitlines())
 
 
 def test_of_what_is_packed_the_jaxpr_is_what_is_left_for_a_call(cli: Cli) -> None:

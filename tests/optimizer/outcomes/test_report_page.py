@@ -13,10 +13,9 @@ from reports import TRIED, report
 from testkit.browser import screenshot
 
 from aiosearch.optimizer.outcomes.evidence import Tried
-from aiosearch.optimizer.outcomes.function_parts import FunctionPart
+from aiosearch.optimizer.outcomes.function_parts import FunctionPart, SourcePlace
 from aiosearch.optimizer.outcomes.report import Found, Report
 from aiosearch.optimizer.outcomes.report_page import report_fragment, report_page
-from aiosearch.optimizer.trace.source_places import SourcePlace
 
 HOSTILE = "<script>alert(1)</script>"
 

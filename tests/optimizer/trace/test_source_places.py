@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from aiosearch.optimizer.outcomes.function_parts import OUTSIDE, function_parts
-from aiosearch.optimizer.trace.source_places import SourcePlace, source_places
+from aiosearch.optimizer.outcomes.function_parts import OUTSIDE, SourcePlace, function_parts
+from aiosearch.optimizer.trace.source_places import source_places
 from aiosearch.optimizer.trace.traced import cut
 
 X = jnp.ones((8, 8))

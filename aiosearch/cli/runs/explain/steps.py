@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -39,6 +40,8 @@ class Section(StrEnum):
     PALLAS = "pallas"
     SOURCE = "source"
     JAXPR = "jaxpr"
+    BESIDE = "beside"
+    """The original beside the answer, and why that is faster."""
 
 
 class AbsentError(Exception):
@@ -122,11 +125,16 @@ class SourceFunction:
     source: str
     types: tuple[str, ...]
     program: str | None = None
+    reasons: tuple[str, ...] = ()
+    """What was done to the original, and why that is faster."""
+    original: str | None = None
+    """The program as written, where this is another one."""
     kind = "jax"
 
     @property
     def usual(self) -> tuple[Section, ...]:
-        return (Section.SOURCE, Section.JAXPR)
+        beside = (Section.BESIDE,) if self.original or self.reasons else ()
+        return (*beside, Section.SOURCE, Section.JAXPR)
 
     @property
     def more(self) -> tuple[Section, ...]:
@@ -141,11 +149,26 @@ class SourceFunction:
         match section:
             case Section.PROGRAM if self.program is not None:
                 return self.program.rstrip()
+            case Section.BESIDE if self.original or self.reasons:
+                return "\n".join([*self.reasons, *self._beside()])
+            case Section.BESIDE:
+                raise AbsentError("there is none: it is as written, or of an earlier version")
             case Section.SOURCE:
                 return self.source.strip()
             case Section.JAXPR:
                 return self._jaxpr()
         raise AbsentError(self._reason)
+
+    def _beside(self) -> list[str]:
+        """The original and the answer as JAX code, line by line, at most as wide as a screen."""
+        if self.original is None:
+            return []
+        from ....optimizer import emit
+
+        columns = [_body(emit(parse(self.original))), _body(self.source)]
+        rows = [("as written", "the answer"), *zip_longest(*columns, fillvalue="")]
+        width = max(len(left) for left, _ in rows)
+        return ["", *(f"{left:{width}}   {right}".rstrip() for left, right in rows)]
 
     def facts(self) -> Document:
         """What is told as data."""
@@ -205,6 +228,13 @@ class PallasFunction(SourceFunction):
     @property
     def _reason(self) -> str:
         return "there is none: these are Pallas kernels, which Triton compiles on a GPU"
+
+
+def _body(source: str) -> list[str]:
+    """A module's lines from its first function on."""
+    lines = source.strip().splitlines()
+    first = next((at for at, line in enumerate(lines) if line.startswith("def ")), 0)
+    return lines[first:]
 
 
 def _table(counted: tuple[InstructionCounts, ...]) -> str:

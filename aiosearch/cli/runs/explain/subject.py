@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from ....arguments import nearest
 from ....codegen.native import NativeError, embedded_programs, host
 from ....devices import Device, device
 from ....documents import Document
-from ....optimizer import Answer, default_results_path, kernel_sources
+from ....optimizer import Answer, default_results_path, kernel_sources, why_faster
 from ....pool import usable_cores
 from ....tensor import Program
 from ....tensor.programs import BUILTINS
@@ -110,7 +110,14 @@ def _answered(answer: Answer, gpu: Device) -> ExplainedSubject:
     bare = msgspec.structs.replace(renamed, source="", packing=None)
     comments = [line.removeprefix("# ") for line in bare.comments().splitlines()]
     program = renamed.evidence.program
-    functions = _functions(renamed.source, [(renamed.function, renamed.key.types)], gpu, program)
+    functions = (
+        replace(function, reasons=tuple(why_faster(answer)), original=answer.evidence.original)
+        if isinstance(function, SourceFunction) and answer.faster
+        else function
+        for function in _functions(
+            renamed.source, [(renamed.function, renamed.key.types)], gpu, program
+        )
+    )
     return ExplainedSubject(tuple(comments), tuple(functions))
 
 
