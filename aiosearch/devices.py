@@ -116,16 +116,16 @@ def described_as(kind: str, compute_capability: str) -> str:
     >>> described_as("NVIDIA H20", "9.0")
     'H100'
     """
-    for each in _device_table().gpus:
-        if each.name.casefold() in kind.casefold():
-            return each.name
-    alike = [each for each in _device_table().gpus if each.compute_capability == compute_capability]
+    for gpu in _device_table().gpus:
+        if gpu.name.casefold() in kind.casefold():
+            return gpu.name
+    alike = [gpu for gpu in _device_table().gpus if gpu.compute_capability == compute_capability]
     return alike[0].name if alike and compute_capability else ""
 
 
 def undescribed(kind: str, compute_capability: str) -> str:
     """The sentence that says what to add for a GPU that nothing described is like."""
-    known = ", ".join(f"{each.name} ({each.compute_capability})" for each in _device_table().gpus)
+    known = ", ".join(f"{gpu.name} ({gpu.compute_capability})" for gpu in _device_table().gpus)
     return (
         f"{kind}, of compute capability {compute_capability or 'unknown'}, is not described, and"
         f" kernels are made for {known}: add it to aiosearch/devices.json with its multiprocessors,"

@@ -51,7 +51,7 @@ def kept(value: TileText, node: TileNode, layout: WarpgroupLayout) -> TileText:
     return cast(aligned(value, axes, layout), node.stage.target.dtype)
 
 
-class BlockPrinter(ABC):
+class RegisterPrinter(ABC):
     """Prints into one scope; how tiles are loaded is for others to say."""
 
     def __init__(self, layout: BlockLayout, scope: TextScope) -> None:
@@ -132,7 +132,7 @@ class BlockPrinter(ABC):
         return TileText(f"jnp.where({', '.join(texts)})", dtype, axes)
 
 
-class WarpgroupPrinter(BlockPrinter):
+class WarpgroupPrinter(RegisterPrinter):
     """Loads tiles of matrices from shared memory; what does not depend on its scope's loop goes to
     the scope around."""
 

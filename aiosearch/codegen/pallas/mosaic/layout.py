@@ -64,7 +64,9 @@ class BlockLayout(TileLayout):
                 f"kernel {nodes.kernel.name}: a block of {tiling.warps} warps is no warpgroup,"
                 f" which has {WARPS}"
             )
-        for loop_index in {each for node in nodes.all for each in node.all_indices}:
+        for loop_index in frozenset[ir.LoopIndex]().union(
+            *(node.all_indices for node in nodes.all)
+        ):
             if self.padded(loop_index) and not extends(nodes, loop_index):
                 raise CannotPrint(
                     f"kernel {nodes.kernel.name}: tiles of {self.tile(loop_index)} do not divide"

@@ -85,8 +85,8 @@ def _padded(buffer: ir.Buffer, array: str, layout: BlockLayout) -> str:
     shape = layout.padded_shape(buffer)
     if shape == buffer.shape:
         return array
-    more = tuple((0, large - size) for large, size in zip(shape, buffer.shape, strict=True))
-    return f"jnp.pad({array}, {more})"
+    widths = tuple((0, large - size) for large, size in zip(shape, buffer.shape, strict=True))
+    return f"jnp.pad({array}, {widths})"
 
 
 def _options(name: str, text: WarpgroupFunction, layout: BlockLayout) -> list[str]:

@@ -22,7 +22,7 @@ from ..loops import Loops
 from ..nodes import TileNode, TileNodes
 from ..printer.text import NameAllocator, TextScope, TileText, cast
 from .body import WarpgroupFunction, axis_name, warpgroup_body
-from .expressions import BlockPrinter, aligned
+from .expressions import RegisterPrinter, aligned
 from .layout import BlockLayout, WarpgroupLayout, require_floats
 from .staging import grid_name
 
@@ -60,7 +60,7 @@ class RowLayout(BlockLayout):
         return count
 
 
-class _RowPrinter(BlockPrinter):
+class _RowPrinter(RegisterPrinter):
     """Prints tiles that are loaded from the device's memory itself."""
 
     def __init__(self, layout: RowLayout, scope: TextScope, refs: dict[ir.Buffer, str]) -> None:
@@ -83,8 +83,8 @@ class _RowPrinter(BlockPrinter):
 def row_axis(layout: RowLayout, load: ir.BufferLoad) -> ir.LoopIndex:
     """The axis of what is loaded or stored; raises CannotPrint where that is not the last one."""
     last = ir.single_index(load.at[-1]) if load.at else None
-    others = [each for at in load.at[:-1] for each in ir.indices(at) if layout.tile(each) > 1]
-    if last is None or others or last.size != load.buffer.shape[-1] or layout.tile(last) == 1:
+    wide = any(layout.tile(index) > 1 for at in load.at[:-1] for index in ir.indices(at))
+    if last is None or wide or last.size != load.buffer.shape[-1] or layout.tile(last) == 1:
         raise CannotPrint(
             f"kernel {layout.nodes.kernel.name}: {load} is no row, which is all of the last axis of"
             " an array"
