@@ -20,7 +20,8 @@ asked. See docs/why/verdicts.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -28,7 +29,7 @@ from functools import cached_property, partial
 from ...documents import Document
 from ...tensor.errors import TensorError
 from ...tensor.evaluation.evaluate import evaluate
-from ...tensor.terms import Program
+from ...tensor.terms import LITERAL, Program, Term
 from . import z3_reals
 from .arithmetic import collect, minus, multiply, of_base, raised
 from .conditions import NOTHING, Conditions, Need, Scalar
@@ -167,7 +168,7 @@ class _Attempts:
     def _obstacle(self, read: ValuePair) -> str:
         """The obstacle to a proof of two values; empty where there is a proof."""
         try:
-            return _ComparedValues(read, self._values, self._has_short_sums).obstacle()
+            return _ComparedValues(read, self._values, self._means).obstacle()
         except Unprovable as error:
             return str(error)
         # Normal forms recurse as deep as the program nests functions in functions.
@@ -175,22 +176,47 @@ class _Attempts:
             return "the program is too deep"
 
     @cached_property
-    def _has_short_sums(self) -> bool:
-        """Whether some axis has at most `SHORT` places at all shapes."""
-        sizes = {
-            size for program in self._programs for term in program.terms() for size in term.shape
-        }
-        return any(isinstance(size, int) and 1 < size <= SHORT for size in sizes)
+    def _means(self) -> _Means:
+        """What attempts are of use for these programs."""
+        ours, theirs = ([*program.terms()] for program in self._programs)
+        sizes = {size for term in (*ours, *theirs) for size in term.shape}
+        return _Means(
+            short_sums=any(isinstance(size, int) and 1 < size <= SHORT for size in sizes),
+            finite=not any(map(_is_infinite, ours)),
+            tanh=any(term.operator.name in _OF_TANH for term in (*ours, *theirs)),
+        )
+
+
+_OF_TANH = ("tanh", "gelu_tanh")
+"""Operators whose meaning has a tanh in it."""
+
+
+def _is_infinite(term: Term) -> bool:
+    """Whether `term` is the literal of an infinity."""
+    value = term.parameter("value") if term.operator is LITERAL else 0
+    return isinstance(value, float) and math.isinf(value)
+
+
+@dataclass(frozen=True)
+class _Means:
+    """What there is about two programs that one attempt or another is made for."""
+
+    short_sums: bool
+    """Whether some axis has at most `SHORT` places at all shapes."""
+    finite: bool
+    """Whether the original has no infinity in it."""
+    tanh: bool
 
 
 class _ComparedValues:
     """The comparison of two values that `read` gives in an algebra."""
 
-    def __init__(self, read: ValuePair, values: Mapping[str, int], has_short_sums: bool) -> None:
+    def __init__(self, read: ValuePair, values: Mapping[str, int], means: _Means) -> None:
         self._pair = read
         self._values = values
-        self._has_short_sums = has_short_sums
+        self._means = means
         self._unrolled = 1
+        self._exponentials = False
 
     def obstacle(self) -> str:
         """The obstacle to a proof; empty where there is a proof."""
@@ -198,17 +224,25 @@ class _ComparedValues:
             obstacle = self._attempt()
         except Unprovable as error:
             obstacle = str(error)
-        # Writing out x[0]+x[1]+x[2] loses the symbolic form that longer sums need, so it comes
-        # second.
-        if obstacle and self._has_short_sums:
-            self._unrolled = SHORT
+        # Writing out x[0]+x[1]+x[2] loses the symbolic form that longer sums need, and exponentials
+        # are longer than a tanh, so they come second.
+        for unrolled, exponentials in self._other_readings():
+            self._unrolled, self._exponentials = unrolled, exponentials
             try:
                 # The first obstacle is the one in the reader's terms: it names sums, not their
                 # written-out places.
-                return self._attempt() and obstacle
+                if obstacle and not self._attempt():
+                    return ""
             except Unprovable:
-                return obstacle
+                continue
         return obstacle
+
+    def _other_readings(self) -> Iterator[tuple[int, bool]]:
+        """How many places of sums are written out, and whether tanh is."""
+        if self._means.short_sums:
+            yield SHORT, False
+        if self._means.tanh:
+            yield 1, True
 
     def _attempt(self) -> str:
         """Compares all cases of an element; returns the first obstacle."""
@@ -237,7 +271,14 @@ class _ComparedValues:
 
     def _read(self) -> tuple[IndexedTensor, IndexedTensor]:
         """Both values as functions of indices, by `ElementAlgebra`."""
-        return self._pair(ElementAlgebra(self._values, self._unrolled))
+        return self._pair(
+            ElementAlgebra(
+                self._values,
+                self._unrolled,
+                finite=self._means.finite,
+                exponentials=self._exponentials,
+            )
+        )
 
     def _case(
         self,

@@ -16,6 +16,7 @@ only which elements meet. Cost: each distinct element of each term is computed o
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -54,6 +55,7 @@ from .normal_form import (
     positive,
 )
 from .roots import separated
+from .rules import Rule, fire
 from .work import spend
 
 
@@ -94,10 +96,24 @@ class IndexedTensor:
 class ElementAlgebra(Numbers):
     """The operators on `IndexedTensor`; `values` holds an example of each named size."""
 
-    def __init__(self, values: Mapping[str, int], unrolled: int = 1) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, int],
+        unrolled: int = 1,
+        *,
+        finite: bool = False,
+        exponentials: bool = False,
+    ) -> None:
         self.values = values
         self._unrolled = unrolled
         """Sums over at most this many places, where their number is fixed, are written out."""
+        self._finite = finite
+        """Whether the original takes no infinity, so that what a candidate asks of it is decided.
+
+        Where the original asks, as `where(isfinite(x), x, 0)` does, no candidate may leave it out.
+        """
+        self._exponentials = exponentials
+        """Whether tanh is written as exponentials, rather than a function known by name."""
 
     def value(self, dim: Dim) -> int:
         """The size of `dim` in the example; raises `Unprovable` for an unknown name."""
@@ -208,6 +224,9 @@ class ElementAlgebra(Numbers):
         """0 or 1, known by the difference of the operands."""
 
         def of(a: Scalar, b: Scalar) -> Scalar:
+            if self._finite and (truth := _against_infinity(how, a, b)) is not None:
+                fire(Rule.FINITE)
+                return truth
             # ∞ - x says nothing of x: both operands are kept, under a name that nothing simplifies.
             if infinity.is_infinite(a) or infinity.is_infinite(b):
                 call = FunctionCall(f"{how}{infinity.OPAQUE}", [a.poly, b.poly])
@@ -222,6 +241,8 @@ class ElementAlgebra(Numbers):
 
     def function(self, function: Function, *arguments: IndexedTensor) -> IndexedTensor:
         """A function by its definition, or by name and symmetry."""
+        if function.name == "tanh" and self._exponentials:
+            return self._map(_tanh, *arguments)
         if function.means is not None:
             composed: IndexedTensor = function.means(self, *arguments)
             return composed
@@ -530,8 +551,40 @@ def _direction(a: Poly) -> Poly:
     return sign
 
 
+def _tanh(a: Scalar) -> Scalar:
+    """tanh a = (exp 2a - 1)/(exp 2a + 1), defined wherever a is."""
+    fire(Rule.TANH)
+    up = exponential(plus(a.poly, a.poly))
+    below = raised(plus(up, constant(1)), Fraction(-1))
+    return Scalar(multiply(minus(up, constant(1)), below), a.sure, a.demands)
+
+
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+def _against_infinity(how: str, a: Scalar, b: Scalar) -> Scalar | None:
+    """The comparison of a real number with infinity; `None` for any other."""
+    left, right = (infinity.infinite_sign(scalar.poly) for scalar in (a, b))
+    if how not in _COMPARISONS or bool(left) == bool(right):
+        return None
+    number = b if left else a
+    if infinity.is_infinite(number):
+        return None
+    sides = [float("inf") * sign if sign else 0.0 for sign in (left, right)]
+    # The conditions of infinity itself are left out: none is left in the value.
+    return Scalar(constant(int(_COMPARISONS[how](*sides))), number.sure, number.demands)
+
+
 def _selected(where: Scalar, a: Scalar, b: Scalar) -> Scalar:
     """`a` where `where` is true, else `b`; what only one branch needs is demanded but not sure."""
+    if (chosen := where.poly.number) is not None:
+        branch = a if chosen else b
+        return Scalar(branch.poly, *met(where, branch))
     # `Need.FINITE` is no domain but a mark that infinity occurs: it holds for whichever branch has
     # it.
     either = Conditions({**a.sure.by_key, **b.sure.by_key}).only(Need.FINITE)

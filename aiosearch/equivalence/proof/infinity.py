@@ -25,6 +25,16 @@ def is_infinite(a: Scalar) -> bool:
     return has_infinity and _mentions_infinity(a.poly)
 
 
+def infinite_sign(a: Poly) -> int:
+    """1 or -1 where `a` is infinity itself or its negative; 0 for all else."""
+    only = a.terms[0] if len(a.terms) == 1 else None
+    if only is None or len(only.factors) != 1 or only.bound or only.sizes:
+        return 0
+    base, power = only.factors[0]
+    plain = isinstance(base, FunctionCall) and base.name == "infinity" and not base.arguments
+    return int(only.number) if plain and power == 1 and abs(only.number) == 1 else 0
+
+
 def _mentions_infinity(a: Poly) -> bool:
     """Whether the symbol of infinity occurs in `a`, outside of functions that are finite there."""
     return any(

@@ -31,6 +31,8 @@ class Rule(StrEnum):
     MAX_SET = "max is associative, commutative, idempotent"
     MAX_SHIFT = "max(x + z, y + z) = max(x, y) + z"
     MAX_SCALE = "max(n·x, n·y) = n·max(x, y), where n > 0"
+    TANH = "tanh x = (exp 2x - 1)/(exp 2x + 1)"
+    FINITE = "x < ∞, where the original takes no infinity"
     Z3 = "z3: no real numbers tell them apart"
 
 

@@ -47,6 +47,20 @@ def _positive(x: Term) -> Term:
     return apply("less", x * 0, x)
 
 
+def _finite(x: Term) -> Term:
+    return apply("less", apply("abs", x), literal(float("inf")))
+
+
+def log_softmax(x: Term, shift: Term) -> Term:
+    return x - shift - log(row(exp(x - shift)))
+
+
+def guarded_logsumexp(x: Term) -> Term:
+    """As jax writes it, whose shift is 0 where the largest is infinite."""
+    shift = apply("select", _finite(top(x)), top(x), literal(0))
+    return log(apply("abs", row(exp(x - shift)))) + shift
+
+
 def proof(a: Term, b: Term) -> set[Rule] | None:
     """The rules of a proof, if there is one."""
     inputs = (X, Y, R)
@@ -71,6 +85,16 @@ HOLDS: list[tuple[Rule, Term, Term]] = [
     (Rule.MAX_SET, larger(larger(X, Y), X), larger(Y, X)),
     (Rule.MAX_SHIFT, top(X + R), top(X) + R),
     (Rule.MAX_SCALE, top(X * 2), top(X) * 2),
+    (Rule.TANH, apply("tanh", X), 1 - 2 / (exp(X * 2) + 1)),
+    (Rule.TANH, apply("sigmoid", X), (apply("tanh", X * 0.5) + 1) * 0.5),
+    (Rule.TANH, apply("silu", X), X * 0.5 * (apply("tanh", X * 0.5) + 1)),
+    (
+        Rule.TANH,
+        1 - apply("tanh", X) * apply("tanh", X),
+        4 / (exp(X) + exp(-X)) / (exp(X) + exp(-X)),
+    ),
+    (Rule.FINITE, top(X) + Y, apply("select", _finite(top(X)), top(X), X * 0) + Y),
+    (Rule.FINITE, log_softmax(X, top(X)), X - guarded_logsumexp(X)),
     (Rule.Z3, larger(X, Y), (X + Y + apply("abs", X - Y)) * 0.5),
 ]
 
@@ -78,6 +102,9 @@ FAILS: list[tuple[str, Term, Term]] = [
     ("what is summed depends on the place", row(X * Y), row(X) * Y),
     ("a sum of products is no product of sums", row(X * Y), row(X) * row(Y)),
     ("a constant is counted once for each place", row(X - X + R), R),
+    ("tanh is no logistic of the same", apply("tanh", X), apply("sigmoid", X)),
+    ("a test of the original stays", apply("select", _finite(X), X, X * 0), X),
+    ("what is infinite is not below infinity", X, apply("select", _finite(exp(X) / 0), X, Y)),
     ("exponents multiply no bases", exp(X) * exp(Y), exp(X * Y)),
     ("exp(log x) = x gains no domain from the right", X, exp(log(X))),
     ("log x² is not 2·log x where x < 0", log(X * X), 2 * log(X)),
