@@ -292,8 +292,6 @@ def _reason(equation: JaxprEqn, precision: object, on_cpu: bool) -> str:
         return "it has effects"
     if name in _LOOPS:
         return "a loop that has no part to search"
-    if name == "custom_vjp_call":
-        return "it has a gradient of its own"  # which jax cannot find in a batched replacement
     if name in _PLACEMENT_HINTS:
         return "it says where or in which order something runs"
     if _is_precise(equation, precision, on_cpu) or params.get("accuracy") is not None:

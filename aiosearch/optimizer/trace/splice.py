@@ -3,7 +3,7 @@ stay the original's.
 
 A replacement was verified and measured on the values of one call. So `replace_region` wraps it in
 `jax.custom_jvp`, whose rule differentiates the region's own equations, and in `custom_vmap`, which
-batches these.
+batches these. A region that has a gradient of its own is wrapped in a `jax.custom_vjp`.
 
     spliced = Spliced(cut(f, x), {subject: fast})
     spliced(x)                # `fast` where the region was
@@ -19,13 +19,15 @@ from functools import partial
 from typing import TypeAlias
 
 import jax
+import jax.numpy as jnp
 from jax.extend.core import Literal, Var
 from jax.extend.core.primitives import convert_element_type_p
 
 from ...capture.jax_types import Function, Leaf, PyTree, aval
 from ...measure.errors import says_out_of_memory
 from ...measure.worker.huge_pages import in_huge_pages
-from .control_flow import functions, run
+from .control_flow import Run, functions, run
+from .equations import nested
 from .errors import SpliceError
 from .pieces import Body, Piece, Subject
 from .traced import CutFunction
@@ -69,24 +71,64 @@ def replace_region(piece: Piece, run: Replacement) -> Callable[..., Sequence[Lea
         outputs = jax.vmap(piece.original, axes, axis_size=size)(*inputs[:count])
         return tuple(outputs), (True,) * len(outputs)
 
-    @jax.custom_jvp
-    def fast(*inputs: Leaf) -> tuple[Leaf, ...]:
-        return tuple(alone(*inputs))
-
-    @fast.defjvp
-    def rule(primals: Sequence[Leaf], tangents: Sequence[Leaf]) -> tuple[PyTree, PyTree]:
-        def original(*inputs: Leaf) -> tuple[Leaf, ...]:
-            return tuple(piece.original(*inputs))
-
-        # A `custom_jvp` supports reverse mode and higher derivatives as well; a `custom_vjp` would
-        # break forward mode. The packed arrays have no tangents of their own: they are made of
-        # inputs.
-        return jax.jvp(original, tuple(primals[:count]), tuple(tangents[:count]))
+    fast = (_with_reverse_rule if _has_reverse_rule(piece) else _with_forward_rule)(piece, alone)
 
     def function(*inputs: Leaf) -> Sequence[Leaf]:
         return _with_weak_types(piece, fast(*inputs))
 
     return function
+
+
+def _with_forward_rule(piece: Piece, run: Run) -> Run:
+    """`run` with the derivatives of the region's own equations, forwards and backwards."""
+    count = len(piece.inputs)
+
+    @jax.custom_jvp
+    def fast(*inputs: Leaf) -> tuple[Leaf, ...]:
+        return tuple(run(*inputs))
+
+    @fast.defjvp
+    def rule(primals: Sequence[Leaf], tangents: Sequence[Leaf]) -> tuple[PyTree, PyTree]:
+        # A `custom_jvp` supports reverse mode and higher derivatives as well; a `custom_vjp` would
+        # break forward mode. The packed arrays have no tangents of their own: they are made of
+        # inputs.
+        return jax.jvp(_original(piece), tuple(primals[:count]), tuple(tangents[:count]))
+
+    return fast
+
+
+def _with_reverse_rule(piece: Piece, run: Run) -> Run:
+    """`run` with the derivatives of a region that has them backwards alone.
+
+    As a `custom_jvp` it could not be batched below a gradient: what jax makes of a `custom_vjp`
+    inside of a forward rule has no batches.
+    """
+    count = len(piece.inputs)
+
+    @jax.custom_vjp
+    def fast(*inputs: Leaf) -> tuple[Leaf, ...]:
+        return tuple(run(*inputs))
+
+    def forwards(*inputs: Leaf) -> tuple[PyTree, PyTree]:
+        outputs, backwards = jax.vjp(_original(piece), *inputs[:count])
+        return outputs, (backwards, inputs[count:])
+
+    def backwards(residuals: PyTree, cotangents: PyTree) -> tuple[PyTree, ...]:
+        of_inputs, packed = residuals
+        return (*of_inputs(cotangents), *map(jnp.zeros_like, packed))
+
+    fast.defvjp(forwards, backwards)
+    return fast
+
+
+def _original(piece: Piece) -> Callable[..., tuple[Leaf, ...]]:
+    return lambda *inputs: tuple(piece.original(*inputs))
+
+
+def _has_reverse_rule(piece: Piece) -> bool:
+    """Whether anything in a region has a gradient of its own, which is one for reverse mode."""
+    names = (part.primitive.name for equation in piece.jaxpr.eqns for part in nested(equation))
+    return "custom_vjp_call" in names
 
 
 def _checked_outputs(piece: Piece, result: Leaf | Sequence[Leaf]) -> tuple[Leaf, ...]:

@@ -137,9 +137,31 @@ def test_what_has_a_gradient_of_its_own_keeps_it(transformation: str) -> None:
         return jnp.sum(steep(jnp.tanh(x @ w)) * x)
 
     fast, regions = spliced(f, X, W)
-    assert regions
+    assert len(regions) == 1
     transformed = TRANSFORMED[transformation]
     same_compiled(transformed(fast), transformed(f), X, W)
+
+
+def test_forwards_it_is_refused_as_the_function_refuses_it() -> None:
+    def f(x: Any) -> Any:
+        return jnp.sum(steep(jnp.tanh(x)) * x)
+
+    fast, _ = spliced(f, X)
+    for function in (f, fast):
+        with pytest.raises(TypeError, match="forward-mode autodiff"):
+            jax.jvp(function, (X,), (X,))
+
+
+def test_packed_arrays_have_no_gradient_of_their_own() -> None:
+    def f(x: Any) -> Any:
+        return steep(x @ W)
+
+    made = cut(f, X)
+    (subject,) = made.subjects
+    packed = Packed((1,), lambda w: (w * 2,), lambda x, double: x @ double)
+    fast = Spliced(made, {subject: packed})
+    same(fast(X), f(X))
+    same(jax.grad(lambda x: jnp.sum(fast(x)))(X), jax.grad(lambda x: jnp.sum(f(x)))(X))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
