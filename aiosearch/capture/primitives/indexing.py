@@ -61,7 +61,7 @@ def _window(x: TracedValue, start: TracedValue, axis: int, size: int) -> TracedV
     """`size` neighbours along an axis, from a computed place on that is moved inside."""
     last = _place_of(x.shape[axis] - size)
     first = pointwise("minimum", pointwise("maximum", start, _place_of(0)), last, dtype=DType.I32)
-    shape = tuple(size if other == axis else 1 for other in range(x.rank))
+    shape = tuple(size if dimension == axis else 1 for dimension in range(x.rank))
     places = whole(apply("iota", shape=shape, axis=axis, dtype=DType.I32), DType.I32)
     indices = pointwise("add", replace(first, shape=(1,) * x.rank), places, dtype=DType.I32)
     return whole(apply("take", x.full(), indices.full(), axis=axis), x.dtype)
@@ -258,9 +258,14 @@ def _computed(
     demand(len(computed) == 1, "at several places that are computed")
     demand(len(set(paired.values())) == len(paired), "along a diagonal")
     (axis, places), *_ = computed
-    others = [other for other in range(x.rank) if other != axis and other not in paired]
-    demand(all(sizes[other] == x.shape[other] for other in others), "of parts of other axes")
-    return ComputedPlaces(axis, places, paired, tuple(others))
+    remaining = [
+        dimension for dimension in range(x.rank) if dimension != axis and dimension not in paired
+    ]
+    demand(
+        all(sizes[dimension] == x.shape[dimension] for dimension in remaining),
+        "of parts of other axes",
+    )
+    return ComputedPlaces(axis, places, paired, tuple(remaining))
 
 
 def _column(indices: TracedValue, at: int) -> TracedValue:
@@ -314,14 +319,14 @@ def _taken(
     free = [through.places.shape[place] for place in through.free]
     result = result.over(result.shape) if len(free) == 1 else _split(result, axis, free)
     offsets = [
-        other
-        for other in range(x.rank)
-        if other not in numbers.collapsed_slice_dims and other not in batching
+        dimension
+        for dimension in range(x.rank)
+        if dimension not in numbers.collapsed_slice_dims and dimension not in batching
     ]
     rank = len(offset_dims) + through.places.rank
     counts = [place for place in range(rank) if place not in offset_dims]
     by_indices = [counts[place] for place in (*sorted(through.paired.values()), *through.free)]
-    by_array = [offset_dims[offsets.index(other)] for other in through.whole]
+    by_array = [offset_dims[offsets.index(dimension)] for dimension in through.whole]
     # Axes of the array that go one element at a time, and are not collapsed, are of size one there.
     where = {place: at for at, place in enumerate([*by_indices, *by_array])}
     ordered = transposed(result, [where[place] for place in sorted(where)])

@@ -339,18 +339,18 @@ def _take(
     # One list of rows for all: jax copies whole rows then, and single elements otherwise.
     if product(places.shape) == places.shape[axis]:
         return call("jnp.take", x.text, f"{table}.reshape(-1)", f"axis={axis}", 'mode="clip"')
-    others = [other for other in range(len(term.shape)) if other != axis]
-    windows = tuple(other for other in others if places.shape[other] == 1)
-    walked = tuple(other for other in others if other not in windows)
+    remaining = [dimension for dimension in range(len(term.shape)) if dimension != axis]
+    windows = tuple(dimension for dimension in remaining if places.shape[dimension] == 1)
+    walked = tuple(dimension for dimension in remaining if dimension not in windows)
     whole = tuple(
-        size if other == axis or other in windows else places.shape[other]
-        for other, size in enumerate(array.shape)
+        size if dimension == axis or dimension in windows else places.shape[dimension]
+        for dimension, size in enumerate(array.shape)
     )
-    sizes = [size if other in windows else 1 for other, size in enumerate(whole)]
-    counted = [other for other in range(len(term.shape)) if other not in windows]
-    batch = tuple(counted.index(other) for other in walked)
+    sizes = [size if dimension in windows else 1 for dimension, size in enumerate(whole)]
+    counted = [dimension for dimension in range(len(term.shape)) if dimension not in windows]
+    batch = tuple(counted.index(dimension) for dimension in walked)
     numbers = f"{windows!r}, ({axis},), ({axis},), {walked!r}, {batch!r}"
-    shape = [places.shape[other] for other in counted]
+    shape = [places.shape[dimension] for dimension in counted]
     # `jnp.take_along_axis` would count indices below zero from the end.
     return call(
         "lax.gather",
@@ -374,20 +374,22 @@ def _scatter_add(
     axis: int,
 ) -> SourceExpression:
     target, places, _ = term.arguments
-    others = tuple(other for other in range(len(term.shape)) if other != axis)
+    remaining = tuple(dimension for dimension in range(len(term.shape)) if dimension != axis)
     shared = product(places.shape) == places.shape[axis]
     count = places.shape[axis]
     if shared:
         table = f"{indices.atom}.reshape({count}, 1)"
         # The places of an update come first, and windows of all other axes behind them.
-        moved = (axis, *others)
+        moved = (axis, *remaining)
         windows = tuple(range(1, len(term.shape)))
         numbers = f"lax.ScatterDimensionNumbers({windows!r}, ({axis},), ({axis},))"
     else:
         whole = tuple(count if at == axis else size for at, size in enumerate(term.shape))
         table = f"jnp.broadcast_to({indices.text}, {sized(whole)})[..., None]"
         moved = tuple(range(len(term.shape)))
-        numbers = f"lax.ScatterDimensionNumbers((), ({axis},), ({axis},), {others!r}, {others!r})"
+        numbers = (
+            f"lax.ScatterDimensionNumbers((), ({axis},), ({axis},), {remaining!r}, {remaining!r})"
+        )
     full = tuple(count if at == axis else size for at, size in enumerate(term.shape))
     new = f"jnp.broadcast_to({updates.text}, {sized(full)})"
     if moved != tuple(range(len(term.shape))):

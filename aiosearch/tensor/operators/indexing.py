@@ -45,9 +45,9 @@ def _zero(k: Algebra[V]) -> V:
 def _behind(k: Algebra[V], x: V, axis: int) -> V:
     """The elements with `axis` last, and an axis of size one in its place."""
     shape = k.shape(x)
-    rest = [other for other in range(len(shape)) if other != axis]
-    turned = k.transpose(x, [*rest, axis])
-    sizes = [shape[other] for other in rest]
+    remaining = [dimension for dimension in range(len(shape)) if dimension != axis]
+    turned = k.transpose(x, [*remaining, axis])
+    sizes = [shape[dimension] for dimension in remaining]
     return k.reshape(turned, (*sizes[:axis], 1, *sizes[axis:], shape[axis]))
 
 
