@@ -64,10 +64,10 @@ def logged(program: str, folder: Path, log: str, effort: str) -> list[str]:
     return [sys.executable, "-m", module, program, str(folder / "store"), str(folder / log), effort]
 
 
-def started(arguments: list[str]) -> subprocess.Popen[str]:
+def started(arguments: list[str], output: int = subprocess.PIPE) -> subprocess.Popen[str]:
     """A process with a group of its own, both of whose streams are one."""
     return subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        arguments, stdout=output, stderr=subprocess.STDOUT, text=True,
         start_new_session=True, cwd=Path(__file__).parent,
     )  # fmt: skip
 
@@ -102,16 +102,16 @@ def interrupted(program: str, seconds: float, effort: str) -> tuple[bool, bool, 
     ended with that; and the seconds that it took to end."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        process = started(command(program, folder, effort))
+        heard = folder / "heard"
+        with heard.open("w") as output:
+            process = started(command(program, folder, effort), output.fileno())
         time.sleep(seconds)
-        assert process.stdout is not None
-        os.set_blocking(process.stdout.fileno(), False)
-        before = process.stdout.read() or ""
-        os.set_blocking(process.stdout.fileno(), True)
+        before = heard.read_text()
         process.send_signal(signal.SIGINT)
         begun = time.monotonic()
-        after, _ = process.communicate(timeout=GRACE)
+        process.wait(timeout=GRACE)
         took = time.monotonic() - begun
+        after = heard.read_text()
         reported = "times as fast as written" in after or GAIN in after
         kept = process.returncode == 0 and (folder / "faster.py").exists() and reported
         return GAIN in before, kept, took

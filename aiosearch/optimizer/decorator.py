@@ -1,8 +1,8 @@
 """The `@optimized` decorator: a function that gets faster while it is called.
 
 The first call of each kind begins a search in the background, and runs the original, as do all
-others until the search has ended; then what was found takes over, between two calls. So no call
-waits for a search. With `wait=True` the first call of each kind does.
+others until there is something faster, which takes over between two calls, and so does what is
+faster yet. So no call waits for a search. With `wait=True` the first call of each kind does.
 
 Example: a server calls `score` with batches of 1 to 40 rows. Sizes that round up to the same power
 of two are a bucket, here 1, 2, 4, 8, 16, 32 and 64, and of each bucket the first
@@ -65,7 +65,7 @@ def optimized(
     A kind of call (`call_kind`) is a tree of arguments with its shapes, element types and static
     arguments. The first call of each kind, with concrete arrays, begins a search in the background,
     in processes of low priority that end with this one, on a machine with two cores or more; calls
-    run the original until it has ended, and what was found from then on. It is searched once, and
+    run the original, and from the first verified gain on the best so far. It is searched once, and
     remembered for other processes. `OptimizedOnCall.settle` waits for it. Of kinds that differ in
     sizes alone, and little, `KINDS_PER_BUCKET` are searched. Nothing shows `progress`, unless that
     is asked for.
@@ -223,19 +223,25 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
             self.original, *types, **options, kwargs=named
         )
         optimization.trace()
+        optimization.on_improvement(self._take_over)
         return optimization
 
     async def _searched(self, kind: Hashable, optimization: Optimization[P, R]) -> None:
         """Finds what is faster for a kind of call; whatever goes wrong, it is called as it is."""
         try:
             fresh = await optimization.run()
-            await to_thread.run_sync(_warm_up, fresh)
+            if fresh is not optimization.best:  # which has taken over already
+                await to_thread.run_sync(self._take_over, fresh)
         except Exception as error:
             self._notices.append(f"runs as it is: {_problem(error)}")
             self._tried[kind] = None
             return
-        self._keep(fresh)
         self._tried[kind] = fresh
+
+    def _take_over(self, fresh: Optimized[P, R]) -> None:
+        """Has calls run a drop-in from now on, which is compiled before. Blocks."""
+        _warm_up(fresh)
+        self._keep(fresh)
 
     def _take_notices(self) -> list[str]:
         if not self._notices:

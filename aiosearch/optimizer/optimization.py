@@ -98,7 +98,8 @@ async def optimize(
     `functools.partial`; in a `jax.jit` it stays what it is.
 
     After `seconds`, if that is given, it ends with the best so far, or the original where there is
-    none yet, and its report is `unfinished`. A call that is cancelled raises what cancelling
+    none yet, and its report is `unfinished`; of a function of several parts it takes the race that
+    tells whether the last that was found pays. A call that is cancelled raises what cancelling
     raises, as everywhere. Either way what was found is kept: the next call goes on from there, and
     with `seconds=0` gives the best so far at once. An `Optimization` can be ended by hand, and has
     the `best` so far while it runs.
@@ -151,6 +152,7 @@ class Optimization(Generic[P, R]):
         self._spends = self._options.spends
         self._keywords = {**(self._options.kwargs or {}), **named}
         self._traced: Traced | None = None
+        self._listeners: list[Callable[[Optimized[P, R]], object]] = []
         self._best: Optimized[P, R] | None = None
         self._reporter = ProgressReporter()
         self._scope: CancelScope | None = None
@@ -173,6 +175,10 @@ class Optimization(Generic[P, R]):
     def stopped(self) -> bool:
         """Whether it was asked to `stop`, or its seconds were over, before it had ended."""
         return self._stopped
+
+    def on_improvement(self, hear: Callable[[Optimized[P, R]], object]) -> None:
+        """Has a function called with each new `best`, in the thread of its event loop."""
+        self._listeners.append(hear)
 
     def stop(self) -> None:
         """Has `run` end with the best so far; a second time at once, without the race of a function
@@ -276,6 +282,8 @@ class Optimization(Generic[P, R]):
         if report.faster:
             self._best = cast("Optimized[P, R]", fresh)
             self._reporter.improved(report.speedup or 1.0)
+            for hear in self._listeners:
+                hear(self._best)
         elif not self._stopped:
             # All that was found is in it, and it was raced for longer: what went before has lost.
             self._best = self._reporter.best = None

@@ -117,7 +117,8 @@ def test_ctrl_c_ends_it(start: Start) -> None:
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err.endswith("interrupted; nothing is kept\n")
+    told = "interrupted before anything faster was verified; the same command goes on\n"
+    assert err.endswith(told)
     assert "Traceback" not in err
 
 
@@ -154,7 +155,8 @@ def test_a_limit_of_seconds_ends_it_with_nothing_where_nothing_is_there_yet(cli:
 def test_what_is_kept_of_what_was_interrupted_is_named() -> None:
     assert (
         faster_function.interrupted(["f_1", "f_2"])
-        == "interrupted; kept is what was found for f_1, f_2"
+        == "interrupted before anything faster was verified; what was found for f_1, f_2 is kept;"
+        " the same command goes on"
     )
 
 

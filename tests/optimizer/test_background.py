@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -16,11 +17,14 @@ import jax
 import jax.numpy as jnp
 import pytest
 from answers import Remembering
+from logged_optimization import FastUnlessWritten
 
+from aiosearch.measure import MockExecutor
 from aiosearch.optimizer import background
 from aiosearch.optimizer.background import BackgroundSearch, BackgroundSearches
 from aiosearch.optimizer.decorator import KINDS_PER_BUCKET, optimized
 from aiosearch.optimizer.errors import OptimizeError
+from aiosearch.optimizer.outcomes.results import Results
 
 A = jnp.linspace(-1.0, 2.0, 12).reshape(3, 4)
 PATIENCE = 60.0
@@ -78,6 +82,34 @@ def test_calls_run_the_original_until_what_was_found_takes_over(held: Held) -> N
         assert f(A + number) == jnp.sum((A + number) * 2)
     assert calls == 1 + 3, "one trace and three calls"
     assert len(traces) == warm, "calls take what was compiled in the background"
+
+
+def test_the_best_so_far_takes_over_while_the_search_goes_on(tmp_path: Path) -> None:
+    """What is faster after all takes its place."""
+    executor = MockExecutor(FastUnlessWritten())
+    asyncio.run(executor.__aenter__())
+    found: list[tuple[Any, ...]] = []
+
+    def tell(text: str) -> None:
+        if text.endswith("rewriting"):
+            found.append(f.found)
+
+    with Results.open(tmp_path / "results.sqlite") as results:
+
+        @optimized(
+            results=results, target="cpu", kernels=False, effort="quick", executor=executor,
+            tell=tell,
+        )  # fmt: skip
+        def f(a: jax.Array, b: jax.Array) -> jax.Array:
+            return jnp.trace(a @ b)
+
+        square = jnp.linspace(-1.0, 2.0, 64).reshape(8, 8)
+        f(square, square)
+        assert f.settle(PATIENCE)
+        assert [len(before) for before in found] == [0, 1]
+        (last,) = f.found
+        assert last is not found[1][0]
+        assert f(square, square) == pytest.approx(float(f.original(square, square)), rel=1e-5)
 
 
 async def test_in_an_event_loop_nothing_waits_and_nothing_is_said(held: Held) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ import pytest_asyncio
 
 from aiosearch.measure import Act, Lap, MockExecutor, Race, Samples
 from aiosearch.optimizer.effort import UNFINISHED, Budget
-from aiosearch.optimizer.optimization import Optimization, optimize
+from aiosearch.optimizer.optimization import Optimization, optimize, optimize_sync
 from aiosearch.optimizer.outcomes.results import Results
 from aiosearch.testing import no_leaks
 
@@ -243,3 +245,15 @@ async def test_a_part_that_is_faster_is_raced_in_its_place_before_it_ends(
     unraced = "as it was stopped before it could be raced as a whole" in str(made.report)
     assert unraced == (count == 2)
     assert made(A, B) == pytest.approx(float(sorted_trace(A, B)), rel=1e-5)
+
+
+def test_ctrl_c_raises_and_what_was_found_is_kept(store: Results) -> None:
+    """Where nothing is awaited; no time at all then gives the best so far."""
+    executor = MockExecutor(acts())
+    asyncio.run(executor.__aenter__())
+    told = Told(SECOND_LOOK, 2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        optimize_sync(traced, A, B, **options(store, executor, tell=told))
+    made = optimize_sync(traced, A, B, **options(store, executor, seconds=0))
+    assert made.report is not None
+    assert made.report.speedup == pytest.approx(10, rel=0.1)

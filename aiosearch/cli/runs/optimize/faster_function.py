@@ -82,10 +82,9 @@ def _require_free(arguments: OptimizeArguments, function: FunctionTarget) -> Non
 
 
 def interrupted(names: Sequence[str]) -> str:
-    """What holds where a signal ended it."""
-    if not names:
-        return "interrupted; nothing is kept"
-    return f"interrupted; kept is what was found for {', '.join(names)}"
+    """What holds where a signal ended it before anything faster was verified."""
+    known = f"; what was found for {', '.join(names)} is kept" if names else ""
+    return f"interrupted before anything faster was verified{known}; the same command goes on"
 
 
 def _optimized(function: FunctionTarget, tuning: OptimizeCommand) -> Made | None:
