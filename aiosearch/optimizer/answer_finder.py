@@ -1,5 +1,5 @@
-"""The answer for each program of one `optimize` call, on one `Rung` after the other: looked up in
-the results store, or else generated, raced and stored.
+"""The answer for each program of one `optimize` call, by one `EffortStep` after the other: looked
+up in the results store, or else generated, raced and stored.
 
 `AnswerFinder` asks three questions, each with a `Key` of its own: which source is the fastest for a
 program (`answer`), which answers pay in the function as a whole (`whole`), and whether the drop-in
@@ -42,7 +42,7 @@ from .candidates.gpu_kernels import describe_missing_kernels
 from .candidates.jax_source import merged
 from .candidates.schedule_point import SchedulePoint
 from .device_kind import described_gpu, device_kind, has_mosaic, undescribed_reason
-from .effort import UNFINISHED, Budget, Rung, rung_named
+from .effort import UNFINISHED, Budget, EffortStep, rung_named
 from .handback.loadable import refusal
 from .handback.optimized import Optimized
 from .jax_settings import JaxSettings
@@ -126,7 +126,7 @@ class AnswerFinder:
         return Found.before(earlier, program.name)
 
     async def answer(
-        self, subject: Subject, rung: Rung, best: Found | None, *, last: bool
+        self, subject: Subject, rung: EffortStep, best: Found | None, *, last: bool
     ) -> Found:
         """The answer for a program by a search of its own; `best` is the best so far, and `last`
         says whether this is the last rung. Raises `OptimizeError` where the program itself does not
@@ -162,7 +162,7 @@ class AnswerFinder:
                 await record.forget()
         return Found(answer, False, selection.tried, selection.in_doubt)
 
-    async def raced_again(self, subject: Subject, rung: Rung, earlier: Answer) -> Found:
+    async def raced_again(self, subject: Subject, rung: EffortStep, earlier: Answer) -> Found:
         """Races what noise may have hidden from an earlier call, and searches nothing."""
         self.tell(f"{subject.program.name}: racing again what noise may have hidden")
         selector = Selector(
@@ -187,7 +187,7 @@ class AnswerFinder:
         examples: Sequence[Leaf],
         faster: Mapping[Subject, Answer],
         loaded: Mapping[Subject, Replacement | Packed],
-        rung: Rung,
+        rung: EffortStep,
     ) -> WholeFunctionResult | str:
         """What a function of several pieces gains by what is faster in it; or why that is open."""
         name = title(cut.function, None)
@@ -215,7 +215,7 @@ class AnswerFinder:
         optimized: Optimized[..., PyTree],
         cut: CutFunction,
         faster: Mapping[Subject, Answer],
-        rung: Rung,
+        rung: EffortStep,
     ) -> Answer | None:
         """What the drop-in gains where it is called; `None` where it is not called.
 

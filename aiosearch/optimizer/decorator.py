@@ -213,10 +213,11 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
         options = {"progress": False, **self._options}
         constants = options.get("constant_argnums", ())
         places = [constants] if isinstance(constants, int) else list(constants)
-        kept = {place % len(args) for place in places if -len(args) <= place < len(args)}
+        constant_places = {place % len(args) for place in places if -len(args) <= place < len(args)}
         # Types in the place of arrays, which the caller may give away to another call meanwhile.
         types = [
-            value if at in kept else jax.tree.map(_type_of, value) for at, value in enumerate(args)
+            value if at in constant_places else jax.tree.map(_type_of, value)
+            for at, value in enumerate(args)
         ]
         named = {name: jax.tree.map(_type_of, value) for name, value in kwargs.items()}
         optimization: Optimization[P, R] = Optimization(

@@ -1,5 +1,5 @@
 """`Effort` and `Budget`: how many candidates, rounds and seconds an optimization may spend, and the
-`Rung`s on which it gets there."""
+`EffortStep`s on which it gets there."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ BUDGETS = {
 }
 
 UNFINISHED = "unfinished"
-"""The `Rung.name` of the first look, and `Answer.effort` of what it alone has found."""
+"""The `EffortStep.name` of the first look, and `Answer.effort` of what it alone has found."""
 _FIRST_LOOK = Budget(0.25, 1, 3, 21, 1.5, 2, 2)
 """What the first look spends at most: a fraction of `quick`."""
 
 
-class Rung(Struct, frozen=True):
+class EffortStep(Struct, frozen=True):
     """One pass of an optimization that deepens its search: each spends more than the one before,
     and ends with an answer that may be used."""
 
@@ -67,18 +67,18 @@ class Rung(Struct, frozen=True):
     """As `Answer.effort` has it."""
     budget: Budget
 
-    def covers(self, other: Rung) -> bool:
-        """Whether an answer of this rung need not be searched again on the other one."""
-        return _spends_as_much(self.budget, other.budget)
+    def covers(self, asked: EffortStep) -> bool:
+        """Whether an answer of this rung need not be searched again for what is asked."""
+        return _spends_as_much(self.budget, asked.budget)
 
 
-def rungs(effort: Effort | Budget) -> tuple[Rung, ...]:
+def rungs(effort: Effort | Budget) -> tuple[EffortStep, ...]:
     """The passes that lead to an effort, the last of which spends just that.
 
     The first one is brief, so that something verified is there soon; see `Optimization`.
     """
-    last = Rung(effort_name(effort), budget_of(effort))
-    first = Rung(UNFINISHED, _least(_FIRST_LOOK, last.budget))
+    last = EffortStep(effort_name(effort), budget_of(effort))
+    first = EffortStep(UNFINISHED, _least(_FIRST_LOOK, last.budget))
     middle = (
         [rung_of(Effort.DEFAULT)]
         if _spends_as_much(last.budget, BUDGETS[Effort.EXHAUSTIVE])
@@ -88,9 +88,9 @@ def rungs(effort: Effort | Budget) -> tuple[Rung, ...]:
     return (*(rung for rung in (first, *middle) if not rung.covers(last)), last)
 
 
-def rung_of(effort: Effort | Budget) -> Rung:
+def rung_of(effort: Effort | Budget) -> EffortStep:
     """The pass that spends just that."""
-    return Rung(effort_name(effort), budget_of(effort))
+    return EffortStep(effort_name(effort), budget_of(effort))
 
 
 def budget_of(effort: Effort | Budget) -> Budget:
@@ -107,18 +107,18 @@ def effort_name(effort: Effort | Budget) -> str:
     return next(words, " ".join(figures))
 
 
-def rung_named(name: str) -> Rung:
+def rung_named(name: str) -> EffortStep:
     """The rung that `effort_name` gave this name; one that spent nothing where there is none, as of
     an answer of another version."""
     if name == UNFINISHED:
-        return Rung(name, _FIRST_LOOK)
+        return EffortStep(name, _FIRST_LOOK)
     try:
         if name in list(Effort):
             return rung_of(Effort(name))
         figures = dict(part.split("=") for part in name.split())
-        return Rung(name, msgspec.convert(figures, Budget, strict=False))
+        return EffortStep(name, msgspec.convert(figures, Budget, strict=False))
     except (ValueError, msgspec.ValidationError):
-        return Rung(name, Budget(0.0, 0, 0, 0, 0.0, 0, 0))
+        return EffortStep(name, Budget(0.0, 0, 0, 0, 0.0, 0, 0))
 
 
 def _least(first: Budget, second: Budget) -> Budget:

@@ -8,8 +8,9 @@ runs there; searching and racing leave the event loop to others:
     race       the function as a whole against itself, then the drop-in as its user will call it
     hand back  `Spliced` puts the answers that are left in their places, behind an `Optimized`
 
-All but the first are gone through once for each `Rung`, first in a few seconds and then with all
-that may be spent, so that something verified, raced and handed back is there soon: the best so far.
+All but the first are gone through once for each `EffortStep`, first in a few seconds and then with
+all that may be spent, so that something verified, raced and handed back is there soon: the best so
+far.
 An `Optimization` may be ended at any time, and has it then.
 
 What is known after each stage is in `_Stages`. docs/reference/optimize.md has the options, and says
@@ -36,7 +37,7 @@ from ..codegen.pallas import without_backend_warning
 from ..measure import Executor
 from .answer_finder import AnswerFinder
 from .device_kind import device, platform
-from .effort import Budget, Effort, Rung, rung_named, rungs
+from .effort import Budget, Effort, EffortStep, rung_named, rungs
 from .errors import OptimizeError
 from .handback.loadable import refusal
 from .handback.optimized import Optimized, original_of
@@ -321,7 +322,7 @@ class _Stages:
     def __post_init__(self) -> None:
         self.left_alone = dict.fromkeys(self.cut.left_alone)
 
-    async def look_up(self, last: Rung) -> None:
+    async def look_up(self, last: EffortStep) -> None:
         """Takes what earlier calls found, with whatever effort."""
         for subject in self.cut.subjects:
             earlier = await self.finder.earlier(subject)
@@ -333,11 +334,11 @@ class _Stages:
                     f"{subject.program.name}: found before{'' if enough else ', with less effort'}"
                 )
 
-    def covers(self, rung: Rung) -> bool:
+    def covers(self, rung: EffortStep) -> bool:
         """Whether nothing is left to search on a rung."""
         return not self._open(rung)
 
-    async def search(self, steps: Sequence[Rung]) -> None:
+    async def search(self, steps: Sequence[EffortStep]) -> None:
         """Finds the answer for each program on the first of these rungs; one that does not run is
         left alone."""
         rung, *later = steps
@@ -360,7 +361,7 @@ class _Stages:
                 self._note_gain(outcome)
             self.reporter.ends()
 
-    async def hand_back(self, rung: Rung) -> Optimized[..., PyTree]:
+    async def hand_back(self, rung: EffortStep) -> Optimized[..., PyTree]:
         """The drop-in with all that was found so far; the function as it is where the drop-in loses
         as its user will call it."""
         self.reporter.doing("loading")
@@ -391,7 +392,7 @@ class _Stages:
         best.report = msgspec.structs.replace(best.report, seconds=seconds, unfinished=True)
         return best
 
-    def _open(self, rung: Rung) -> list[Subject]:
+    def _open(self, rung: EffortStep) -> list[Subject]:
         """The programs that have no answer with so much effort yet."""
         return [
             subject
@@ -424,7 +425,7 @@ class _Stages:
                 self.faster[subject] = outcome.answer
         self.loaded = {subject: load(answer) for subject, answer in self.faster.items()}
 
-    async def _race_as_whole(self, rung: Rung) -> None:
+    async def _race_as_whole(self, rung: EffortStep) -> None:
         """Keeps what is faster in its place too, where the function is more than one program.
 
         XLA fuses across what was cut apart, so that a part that is faster alone may make the
@@ -498,7 +499,7 @@ class _Stages:
             self.tell(text)
 
 
-def _is_to_be_raced(outcome: Found, rung: Rung) -> bool:
+def _is_to_be_raced(outcome: Found, rung: EffortStep) -> bool:
     """Whether an earlier call searched enough, and noise left open which candidate is faster."""
     searched = rung_named(outcome.answer.effort).covers(rung)
     return searched and outcome.remembered and bool(outcome.answer.guesses)

@@ -60,8 +60,8 @@ class Options:
         try:
             return Effort(self.effort)
         except ValueError:
-            known = ", ".join(Effort)
-            raise OptimizeError(f"no effort {self.effort!r}: there are {known}") from None
+            words = ", ".join(Effort)
+            raise OptimizeError(f"no effort {self.effort!r}: there are {words}") from None
 
 
 def split_options(keywords: Parameters) -> tuple[Parameters, Parameters]:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from ..display.status_line import TerminalLine, usual_line
-from .effort import Budget, Rung
+from .effort import Budget, EffortStep
 
 TICK_SECONDS = 0.25
 _CHECK_SECONDS = 3.0
@@ -74,7 +74,7 @@ class ProgressReporter:
     """The seconds at which something better was there, and how many times as fast it is."""
     _doing: str = "tracing"
     _started: float = field(default_factory=time.monotonic)
-    _coming: list[Rung] = field(default_factory=list)
+    _coming: list[EffortStep] = field(default_factory=list)
     """The rungs that are still to be climbed, one for each program."""
     _begun: float | None = None
     """When the first of `_coming` was begun."""
@@ -99,7 +99,7 @@ class ProgressReporter:
         """Says what goes on from now on."""
         self._doing = text
 
-    def comes(self, rungs: list[Rung]) -> None:
+    def comes(self, rungs: list[EffortStep]) -> None:
         """Says what is to be done, a rung for each program."""
         self._coming, self._begun = rungs, None
 
@@ -120,11 +120,11 @@ class ProgressReporter:
         if not self._coming:
             return until
         factor = self._spent / self._expected if self._expected else 1.0
-        current, *others = (factor * expected_seconds(rung.budget) for rung in self._coming)
+        current, *later = (factor * expected_seconds(rung.budget) for rung in self._coming)
         current -= 0.0 if self._begun is None else time.monotonic() - self._begun
         if current < 0:
             return until
-        expected = current + sum(others)
+        expected = current + sum(later)
         return expected if until is None else min(until, expected)
 
 

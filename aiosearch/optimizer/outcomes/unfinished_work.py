@@ -141,13 +141,13 @@ class WorkStore:
 
     def forget(self, question: bytes | None = None, kind: WorkKind | None = None) -> None:
         """Removes the work for a question, or of a kind for it; without a question, all."""
-        wanted = {"question": question, "kind": None if kind is None else kind.value}
-        given = {name: value for name, value in wanted.items() if value is not None}
-        where = " AND ".join(f"{name} = ?" for name in given)
+        columns = {"question": question, "kind": None if kind is None else kind.value}
+        chosen = {name: value for name, value in columns.items() if value is not None}
+        where = " AND ".join(f"{name} = ?" for name in chosen)
 
         def remove(database: sqlite3.Connection) -> None:
             database.execute(
-                f"DELETE FROM work{f' WHERE {where}' if where else ''}", tuple(given.values())
+                f"DELETE FROM work{f' WHERE {where}' if where else ''}", tuple(chosen.values())
             )
 
         if self._path is not None and self._path.exists():

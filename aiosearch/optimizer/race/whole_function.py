@@ -30,7 +30,7 @@ from anyio import to_thread
 from ...capture.jax_types import AbstractArray, Leaf, PyTree
 from ...capture.names import title
 from ...measure import ArrayType, Candidate, Compiled, Executor, Failure, Race, Way
-from ..effort import Rung
+from ..effort import EffortStep
 from ..handback.exported import NAME, bits, bits_type, exported
 from ..outcomes.answer import Answer, Key, Timings
 from ..outcomes.evidence import Evidence, Tried
@@ -196,7 +196,7 @@ class WholeRace:
     """Races a function against itself with answers in the places of its programs."""
 
     executor: Executor
-    rung: Rung
+    rung: EffortStep
     seed: int
     examples: Sequence[Leaf]
     """What the function was traced with: arrays, or `jax.ShapeDtypeStruct`s that stood for them."""
