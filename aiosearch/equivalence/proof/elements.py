@@ -126,23 +126,23 @@ class ElementAlgebra(Numbers):
         """An input: each of its elements is a base of its own."""
         return IndexedTensor(shape, lambda at: Scalar(of_base(Element(name, at))))
 
-    def cut(self, name: str, shape: Sequence[Dim], known: CutValue) -> IndexedTensor:
-        """A value of which only `known` is: like an input, under the conditions of its definition.
+    def cut(self, name: str, shape: Sequence[Dim], value: CutValue) -> IndexedTensor:
+        """A `value` of which no more is known: like an input, under what its definition needs.
 
         What else takes it has to be defined wherever it is, so that where it may be undefined that
         it is not is a condition, which only what takes it too can meet.
         """
 
         def at(indices: tuple[IndexSum, ...]) -> Scalar:
-            if known.infinite:
+            if value.infinite:
                 # Signs of an infinite value are not claimed: exp(-∞) is not above zero.
                 plain = of_base(CutElement(name, indices, positive=False, nonnegative=False))
                 poly = of_base(FunctionCall("infinity", [plain]))
                 scalar = needing(Scalar(poly), Need.FINITE, poly)
             else:
-                base = CutElement(name, indices, known.positive, known.nonnegative)
+                base = CutElement(name, indices, value.positive, value.nonnegative)
                 scalar = Scalar(of_base(base))
-            return needing(scalar, Need.REAL, scalar.poly) if known.partial else scalar
+            return needing(scalar, Need.REAL, scalar.poly) if value.partial else scalar
 
         return IndexedTensor(shape, at)
 
