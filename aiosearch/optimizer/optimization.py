@@ -35,6 +35,7 @@ from ..capture.jax_types import PyTree
 from ..capture.names import title
 from ..codegen.pallas import without_backend_warning
 from ..measure import Executor
+from .algebra.cost import estimate
 from .answer_finder import AnswerFinder
 from .device_kind import device, platform
 from .effort import Budget, Effort, EffortStep, rung_named, rungs
@@ -49,6 +50,7 @@ from .outcomes.function_parts import function_parts
 from .outcomes.report import Found, Report, Tell, WholeFunctionResult
 from .outcomes.results import Results
 from .progress import HearProgress, OptimizeProgress, ProgressReporter, told_progress
+from .race.arrangements import by_share
 from .race.as_called import AsCalledRace
 from .race.whole_function import (
     describe_slower_as_called,
@@ -319,8 +321,15 @@ class _Stages:
     whole: WholeFunctionResult | str = field(default="", init=False)
     """What the race of the whole function says; empty where it was not needed."""
 
+    order: list[Subject] = field(init=False)
+    """The programs, by what they should take of the function's time."""
+
     def __post_init__(self) -> None:
         self.left_alone = dict.fromkeys(self.cut.left_alone)
+        costs = {
+            subject: estimate(subject.program, subject.constant) for subject in self.cut.subjects
+        }
+        self.order = by_share(self.cut, costs)
 
     async def look_up(self, last: EffortStep) -> None:
         """Takes what earlier calls found, with whatever effort."""
@@ -342,7 +351,9 @@ class _Stages:
         """Finds the answer for each program on the first of these rungs; one that does not run is
         left alone."""
         rung, *later = steps
-        subjects = self._open(rung)
+        # First what takes most of the function's time: where the seconds end, that counts most.
+        still_open = {*self._open(rung)}
+        subjects = [subject for subject in self.order if subject in still_open]
         self.reporter.comes([rung] * len(subjects) + later * len(self.cut.subjects))
         for subject in subjects:
             best = self.outcomes.get(subject)

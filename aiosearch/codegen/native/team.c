@@ -29,6 +29,9 @@ enum {
   SEATS = 64,        /* waiting places of a process; handler.py has the same number */
   BLOCK_BITS = 40,   /* `position` is the phase above the number of its next block */
   CHUNKS = 4,        /* claims of one thread in a phase, about: fewer blocks at a time near its end */
+  MISSES = 4,        /* waits in a seat in vain, after which most are brief */
+  RETRY = 16,        /* of the waits after that, one in so many is a long one */
+  BRIEF = 2000,      /* nanoseconds of a brief wait */
   SCHEDULE = 11      /* XLA_FFI_ThreadPool_Schedule among the functions of `xla_api` */
 };
 
@@ -79,10 +82,17 @@ struct team {
 /* Where XLA's threads wait that were in a team, for about as long as it takes to be woken: the next
    call, of whatever kernel, finds them awake. All kernels of a process share these seats. A thread
    that waits takes what it was given, or leaves EMPTY behind by an exchange, so that no team is ever
-   left in a seat. */
+   left in a seat.
+
+   Waiting pays where calls follow each other closely. Where they do not (between two of them XLA has
+   other work, or the program has), a thread that spins only keeps XLA's other tasks, or another
+   process, from its core. So a seat counts the waits in vain since the last one that was not: after
+   MISSES of them a thread waits for BRIEF, and for long again once in RETRY times, by which it learns
+   that calls follow closely again. */
 enum { EMPTY = 0, WAITING = 1 /* anything else is a team for who waits */ };
 struct seat {
   _Alignas(64) _Atomic uint64_t state;
+  _Atomic uint64_t missed; /* waits in vain since a team came; only who waits writes it */
 };
 extern struct seat seats[SEATS] __asm__("aiosearch.seats");
 
@@ -207,6 +217,11 @@ static int64_t seat_team(struct team *team, int64_t wanted) {
   return given;
 }
 
+/* Nanoseconds to wait in a seat, after so many waits in vain; `pause_since` ends a wait earlier. */
+static int64_t patience(uint64_t missed) {
+  return missed < MISSES || missed % RETRY == 0 ? INT64_MAX : BRIEF;
+}
+
 /* What XLA runs on one of its threads: first what it was asked for, then, from a seat, what other
    calls give it. */
 static void task(void *data) {
@@ -217,9 +232,14 @@ static void task(void *data) {
     if (!atomic_compare_exchange_strong_explicit(&seats[i].state, &empty, WAITING,
                                                  memory_order_relaxed, memory_order_relaxed))
       continue;
-    int64_t begin = now();
-    while (atomic_load_explicit(&seats[i].state, memory_order_relaxed) == WAITING && pause_since(begin))
+    uint64_t missed = atomic_load_explicit(&seats[i].missed, memory_order_relaxed);
+    int64_t begin = now(), most = patience(missed);
+    while (atomic_load_explicit(&seats[i].state, memory_order_relaxed) == WAITING &&
+           pause_since(begin) && now() - begin < most)
       ;
+    /* Before the seat is free: the next one who waits in it reads what this one has learned. */
+    _Bool came = atomic_load_explicit(&seats[i].state, memory_order_relaxed) != WAITING;
+    atomic_store_explicit(&seats[i].missed, came ? 0 : missed + 1, memory_order_relaxed);
     uint64_t given = atomic_exchange_explicit(&seats[i].state, EMPTY, memory_order_acquire);
     if (given == WAITING) return;
     struct team *other = (struct team *)given;

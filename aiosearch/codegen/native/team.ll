@@ -1,7 +1,7 @@
-; Compiled of team.c by clang-19; sha256 2ea59d0fb3117931ea01acffafe571c94eac8c96b6f095b351934248d4711188
+; Compiled of team.c by clang-19; sha256 867eba64c41c8231a501266f48e53fc55341f822947ea0e2e56a2d3bd44fce54
 
 %struct.phase = type { ptr, i64 }
-%struct.seat = type { i64, [56 x i8] }
+%struct.seat = type { i64, i64, [48 x i8] }
 %struct.schedule = type { i64, ptr, ptr, ptr, ptr }
 
 @aiosearch.seats = external global [64 x %struct.seat], align 64
@@ -241,8 +241,8 @@ for.body.preheader:
   br label %for.body
 
 for.body:
-  %i.025 = phi i64 [ %inc, %for.inc ], [ 0, %for.body.preheader ]
-  %arrayidx = getelementptr inbounds [64 x %struct.seat], ptr @aiosearch.seats, i64 0, i64 %i.025
+  %i.045 = phi i64 [ %inc, %for.inc ], [ 0, %for.body.preheader ]
+  %arrayidx = getelementptr inbounds [64 x %struct.seat], ptr @aiosearch.seats, i64 0, i64 %i.045
   %2 = load atomic i64, ptr %arrayidx monotonic, align 64
   %cmp1.not = icmp eq i64 %2, 0
   br i1 %cmp1.not, label %if.end, label %for.inc
@@ -253,32 +253,50 @@ if.end:
   br i1 %4, label %if.end5, label %for.inc
 
 if.end5:
+  %missed7 = getelementptr inbounds i8, ptr %arrayidx, i64 8
+  %5 = load atomic i64, ptr %missed7 monotonic, align 8
   %call = tail call i64 @now()
+  %cmp.i = icmp ult i64 %5, 4
+  %rem.i = and i64 %5, 15
+  %cmp1.i = icmp eq i64 %rem.i, 0
+  %6 = or i1 %cmp.i, %cmp1.i
+  %cond.i = select i1 %6, i64 9223372036854775807, i64 2000
   br label %while.cond
 
 while.cond:
-  %5 = load atomic i64, ptr %arrayidx monotonic, align 64
-  %cmp9 = icmp eq i64 %5, 1
-  br i1 %cmp9, label %land.rhs, label %while.end
+  %7 = load atomic i64, ptr %arrayidx monotonic, align 64
+  %cmp13 = icmp eq i64 %7, 1
+  br i1 %cmp13, label %land.lhs.true, label %while.end
+
+land.lhs.true:
+  %call14 = tail call zeroext i1 @pause_since(i64 %call)
+  br i1 %call14, label %land.rhs, label %while.end
 
 land.rhs:
-  %call10 = tail call zeroext i1 @pause_since(i64 %call)
-  br i1 %call10, label %while.cond, label %while.end
+  %call15 = tail call i64 @now()
+  %sub = sub nsw i64 %call15, %call
+  %cmp16 = icmp slt i64 %sub, %cond.i
+  br i1 %cmp16, label %while.cond, label %while.end
 
 while.end:
-  %6 = atomicrmw xchg ptr %arrayidx, i64 0 acquire, align 64
-  %cmp15 = icmp eq i64 %6, 1
-  br i1 %cmp15, label %for.end, label %if.end17
+  %8 = load atomic i64, ptr %arrayidx monotonic, align 64
+  %cmp20.not = icmp eq i64 %8, 1
+  %add = add i64 %5, 1
+  %cond = select i1 %cmp20.not, i64 %add, i64 0
+  store atomic i64 %cond, ptr %missed7 monotonic, align 8
+  %9 = atomicrmw xchg ptr %arrayidx, i64 0 acquire, align 64
+  %cmp30 = icmp eq i64 %9, 1
+  br i1 %cmp30, label %for.end, label %if.end32
 
-if.end17:
-  %7 = inttoptr i64 %6 to ptr
-  %join = getelementptr inbounds i8, ptr %7, i64 152
-  %8 = load ptr, ptr %join, align 8
-  tail call void %8(ptr %7)
+if.end32:
+  %10 = inttoptr i64 %9 to ptr
+  %join = getelementptr inbounds i8, ptr %10, i64 152
+  %11 = load ptr, ptr %join, align 8
+  tail call void %11(ptr %10)
   br label %for.inc
 
 for.inc:
-  %i.1 = phi i64 [ %i.025, %for.body ], [ -1, %if.end17 ], [ %i.025, %if.end ]
+  %i.1 = phi i64 [ %i.045, %for.body ], [ -1, %if.end32 ], [ %i.045, %if.end ]
   %inc = add nsw i64 %i.1, 1
   %cmp = icmp slt i64 %i.1, 63
   br i1 %cmp, label %for.body, label %for.end

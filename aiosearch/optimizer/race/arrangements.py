@@ -65,11 +65,11 @@ def occurrences(cut: CutFunction) -> dict[Subject, Occurrences]:
 
 
 def _count(body: Body, runs: float, counts: dict[Subject, Occurrences]) -> None:
-    given = {var for piece in body.pieces for var in piece.outputs}
-    taken = {var for piece in body.pieces for var in piece.inputs}
+    produced = {var for piece in body.pieces for var in piece.outputs}
+    consumed = {var for piece in body.pieces for var in piece.inputs}
     for piece in body.pieces:
         if piece.subject is not None:
-            shared = [*given.intersection(piece.inputs), *taken.intersection(piece.outputs)]
+            shared = [*produced.intersection(piece.inputs), *consumed.intersection(piece.outputs)]
             size = sum(aval(var).size * aval(var).dtype.itemsize for var in shared)
             before = counts.get(piece.subject, Occurrences())
             counts[piece.subject] = Occurrences(
@@ -172,8 +172,8 @@ def arrangement_name(parts: Parts, names: Sequence[str]) -> str:
 
 
 def _listed(names: Collection[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
+    *leading, last = names
+    return f"{', '.join(leading)} and {last}" if leading else last
 
 
 def by_share(cut: CutFunction, costs: Mapping[Subject, float]) -> list[Subject]:

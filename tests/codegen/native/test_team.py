@@ -132,15 +132,48 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[bytes]:
     """A handler whose threads wait long enough for a test to see them wait."""
     monkeypatch.setattr(handler, "_SPIN_COUNT", 2_000_000_000)
     handler.handler_text.cache_clear()
+    slots()[1::8] = 0  # what earlier tests have waited in vain
     yield compile_handler.__wrapped__(host())
     handler.handler_text.cache_clear()
 
 
+def slots() -> np.ndarray:
+    """The words of all seats, a cache line each: its state, and its waits in vain."""
+    words = ctypes.c_uint64 * (handler.WAITING_SLOTS * 8)
+    return np.ctypeslib.as_array(words.from_address(compiler._allocate_waiting_slots()))
+
+
 def seats() -> list[int]:
-    lines = (ctypes.c_int64 * (handler.WAITING_SLOTS * 8)).from_address(
-        compiler._allocate_waiting_slots()
-    )
-    return list(lines[::8])
+    return [int(state) for state in slots()[::8]]
+
+
+def test_a_seat_counts_what_waited_in_vain_and_forgets_it_when_a_team_comes(
+    relay: LoadedLibrary, patient: bytes
+) -> None:
+    """Tasks that run on the thread that asks wait for a call that nobody can make meanwhile."""
+    run(relay, FakeXla(4, at_once))
+    assert slots()[1] == 3
+    run(relay, FakeXla(3, at_once))
+    assert slots()[1] == 5
+    slots()[1] = 0  # its next wait is a long one
+    second = meeting()
+    library = load(second, compile_program(second, host()), patient)
+    waiting = load(relaying(SIZE, BLOCKS), compile_program(relaying(SIZE, BLOCKS), host()), patient)
+    begun: list[threading.Thread] = []
+
+    def soon(task: Run) -> bool:
+        begun.append(threading.Thread(target=task))
+        begun[-1].start()
+        return True
+
+    run(waiting, FakeXla(2, soon))
+    while 1 not in seats():
+        assert begun[0].is_alive()
+    slots()[1] = 2  # who waits has read it already
+    here = np.zeros(4, np.int32)
+    assert FakeXla(2, soon).call(library.handler, [], [here]) is None
+    begun[0].join()
+    assert slots()[1] == 1, "none when the call came, and one since"
 
 
 def test_a_thread_that_waits_joins_the_next_call_of_another_kernel(patient: bytes) -> None:

@@ -16,6 +16,7 @@ from aiosearch.optimizer.race.arrangements import (
     Parts,
     PredictedSaving,
     arrangement_name,
+    by_share,
     occurrences,
     predicted_saving,
 )
@@ -141,3 +142,16 @@ def test_what_a_loop_runs_counts_for_each_turn() -> None:
     (counted,) = occurrences(made).values()
     assert counted.runs == 6
     assert counted.border_bytes == 6 * x.nbytes, "what the sort takes, in each turn"
+
+
+def test_what_takes_most_of_the_functions_time_comes_first() -> None:
+    """By what it takes alone and how often it runs."""
+
+    def f(a: Any, b: Any) -> Any:
+        rare = jnp.sort(jnp.exp(a) + 1)
+        return jax.lax.scan(lambda x, _: (jnp.sort(jnp.tanh(x @ b)), None), rare, length=5)[0]
+
+    made = cut(f, jnp.ones((8, 8)), jnp.ones((8, 8)))
+    first, second = made.subjects
+    assert by_share(made, {first: 1.0, second: 1.0}) == [second, first]
+    assert by_share(made, {first: 6.0, second: 1.0}) == [first, second]
