@@ -112,7 +112,7 @@ def timeline(
         end = f"{name} {short_number(values[-1][1])}{unit}"
         low = path[-1][1] + 4
         # Names of lines that end in one place stand below each other.
-        while any(abs(low - other) < 13 for other in used):
+        while any(abs(low - height) < 13 for height in used):
             low += 13
         used.append(low)
         parts.append(text(path[-1][0] + 6, low, end, FAINT if name in flat else colour))

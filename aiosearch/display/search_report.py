@@ -53,16 +53,16 @@ class _WorkerSums:
 class _Samples:
     """Values over time, no more than `MOST_SAMPLES` of them."""
 
-    kept: list[Progress] = field(default_factory=list)
+    events: list[Progress] = field(default_factory=list)
     _every: int = 1
     _seen: int = 0
 
     def add(self, event: Progress) -> None:
         if self._seen % self._every == 0:
-            self.kept.append(event)
+            self.events.append(event)
         self._seen += 1
-        if len(self.kept) > MOST_SAMPLES:
-            self.kept = self.kept[::2]
+        if len(self.events) > MOST_SAMPLES:
+            self.events = self.events[::2]
             self._every *= 2
 
 
@@ -199,10 +199,10 @@ class SearchReport:
         return self._finished is not None and self._finished.status == "complete"
 
     def _progress(self) -> str:
-        kept = self._samples.kept
-        if len(kept) < 2:
+        samples = self._samples.events
+        if len(samples) < 2:
             return ""
-        counts = [(event.seconds, float(event.nodes)) for event in kept]
+        counts = [(event.seconds, float(event.nodes)) for event in samples]
         if self._finished is not None:
             counts.append((self._finished.seconds, float(self._finished.nodes)))
         nodes = {"": counts}
@@ -210,14 +210,14 @@ class SearchReport:
             pages.element("h3", "Nodes"),
             pages.picture(charts.timeline(nodes), "nodes over time"),
         ]
-        rate = {"": [(event.seconds, event.nodes_per_second) for event in kept]}
-        open_ = {"": [(event.seconds, float(event.open)) for event in kept]}
+        rate = {"": [(event.seconds, event.nodes_per_second) for event in samples]}
+        open_ = {"": [(event.seconds, float(event.open)) for event in samples]}
         bodies.append(pages.element("h3", "Nodes a second"))
         bodies.append(pages.picture(charts.timeline(rate), "nodes a second over time"))
         bodies.append(pages.element("h3", "Open subtrees"))
         bodies.append(pages.picture(charts.timeline(open_), "open subtrees over time"))
         explored = [
-            (event.seconds, 100 * event.explored) for event in kept if event.explored is not None
+            (event.seconds, 100 * event.explored) for event in samples if event.explored is not None
         ]
         if len(explored) > 1:
             bodies.append(pages.element("h3", "Explored share of the tree"))

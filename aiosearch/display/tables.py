@@ -33,8 +33,8 @@ def painted(text: str, *colours: Colour) -> str:
 
 def shows_colour(stream: TextIO) -> bool:
     """Whether a stream is a terminal that is to have colours: `NO_COLOR` and `TERM=dumb` say no."""
-    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return wanted and stream.isatty()
+    is_allowed = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return is_allowed and stream.isatty()
 
 
 def lined_up(

@@ -157,7 +157,7 @@ def spelling_name(spelling: Spelling, program: Program) -> str:
     terms = products(program)
     parts = []
     for choice, phrase in _SPELLING_PHRASES.items():
-        chosen = [number for number, made in sorted(spelling.choices) if made is choice]
+        chosen = [number for number, chosen_way in sorted(spelling.choices) if chosen_way is choice]
         possible = [number for number, term in enumerate(terms) if choice in choices(term)]
         if chosen:
             numbers = _listed([str(number + 1) for number in chosen])

@@ -65,10 +65,10 @@ _FILLS = {CandidateState.WINNER: _WINNER, CandidateState.NOT_TAKEN: _OUT}
 def _bar(row: CandidateRow, top: float, scale: float) -> list[str]:
     """The name, whole, and the bar below it."""
     seconds = row.seconds or 0.0
-    taken = "" if row.state is not CandidateState.NOT_TAKEN else " (not taken)"
+    suffix = "" if row.state is not CandidateState.NOT_TAKEN else " (not taken)"
     middle, end = top + 21, _LEFT + seconds * scale
     lines = [
-        charts.text(_LEFT, top + 11, f"{row.name}{taken}", charts.INK),
+        charts.text(_LEFT, top + 11, f"{row.name}{suffix}", charts.INK),
         f'<rect x="{_LEFT}" y="{top + 15:.1f}" width="{seconds * scale:.1f}" height="12" '
         f'fill="{_FILLS.get(row.state, _OTHER)}" fill-opacity="0.75"/>',
     ]

@@ -208,7 +208,7 @@ class Report(Struct, frozen=True):
 
     def found_for(self, part: FunctionPart) -> Found | None:
         """What was found for a part of the function; `None` for one that was not searched."""
-        return next((found for found in self.found if found.answer.name == part.name), None)
+        return next((outcome for outcome in self.found if outcome.answer.name == part.name), None)
 
     @property
     def is_timed_whole(self) -> bool:
@@ -217,7 +217,7 @@ class Report(Struct, frozen=True):
 
     def share(self, part: FunctionPart) -> PartTimes:
         """How much of the function's time a part took as written, and takes now."""
-        seconds = [self._seconds(each) for each in self.parts]
+        seconds = [self._seconds(listed) for listed in self.parts]
         totals = [sum(column) for column in zip(*seconds, strict=True)] or [0.0, 0.0]
         if isinstance(self.whole, WholeFunctionResult):
             timings = self.whole.answer.timings

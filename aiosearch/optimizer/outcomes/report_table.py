@@ -35,11 +35,11 @@ _MARK = ">"
 
 def report_table(report: Report, *, width: int = 80, colour: bool = False) -> str:
     """The report as text, in lines of at most `width` columns where words allow it."""
-    writer = _Writer(width, colour)
+    writer = _TableWriter(width, colour)
     return "\n".join(writer.report(report))
 
 
-class _Writer:
+class _TableWriter:
     def __init__(self, width: int, colour: bool) -> None:
         self.width = width
         self.colour = colour
@@ -51,7 +51,7 @@ class _Writer:
         blocks += [self.wrapped(f"left alone: {why}") for why in report.left_alone]
         if not report.found and not report.left_alone:
             blocks.append(["nothing in it can be searched"])
-        if report.found and all(ceilings_of(each.answer) is None for each in report.found):
+        if report.found and all(ceilings_of(outcome.answer) is None for outcome in report.found):
             hint = "the device's ceilings are not measured: aiosearch doctor --measure"
             blocks.append([self.paint(hint, Colour.FAINT)])
         if report.unfinished:

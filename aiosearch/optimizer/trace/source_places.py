@@ -46,8 +46,8 @@ def _user_frame(info: Any) -> tuple[str, int, str] | None:
     """File, line and function of the innermost frame that is the user's own; of an installed
     package where there is no other."""
     frames = _frames(summarize(info, _MOST_FRAMES))
-    own = [frame for frame in frames if not frame[0].startswith(_INSTALLED)]
-    return next(iter(own or frames), None)
+    own_frames = [frame for frame in frames if not frame[0].startswith(_INSTALLED)]
+    return next(iter(own_frames or frames), None)
 
 
 @lru_cache(4096)
