@@ -39,6 +39,7 @@ from ...tensor import Program
 from ..candidates.jax_source import RESERVED, WIDTH, emit, free_name, module, names, with_parameters
 from ..errors import OptimizeError
 from ..outcomes.answer import Answer
+from ..outcomes.plain_fallback import HELPER
 from ..trace.pieces import Piece, Subject, read_piece
 from ..trace.traced import CutFunction
 
@@ -287,7 +288,9 @@ def _numbers(value: Any) -> str:
 def together(parts: Sequence[SourcePart], wrapper: str) -> str:
     """All parts and the wrapper as one module."""
     texts = [f"{_comments(part)}\n{_bare(part.source)}\n" for part in parts]
-    return module("\n\n".join([*texts, f"{wrapper}\n"]))
+    plain = [f"{text}\n" for part in parts if part.answer and (text := part.answer.fallback())]
+    helper = [HELPER] if plain else []
+    return module("\n\n".join([*helper, *texts, *plain, f"{wrapper}\n"]))
 
 
 def _comments(part: SourcePart) -> str:

@@ -21,8 +21,9 @@ from msgspec import Struct
 
 from ...measure.ratios import LOUD
 from ...tensor import Program, Term
-from ..candidates.jax_source import renamed, with_parameters
+from ..candidates.jax_source import module, renamed, with_parameters
 from .evidence import Evidence
+from .plain_fallback import HELPER, fallback
 
 SCHEMA = 10
 """Goes up when answers that were found before are not to be used any more."""
@@ -181,8 +182,19 @@ class Answer(Struct, frozen=True, dict=True):
         return f"<answer {self.id[:8]} for {self.name}: {gain}{verification}>"
 
     def text(self) -> str:
-        """The source, below comments that say what it is."""
-        return f"{self.comments()}\n\n{self.source.strip()}\n"
+        """The source as a module that runs everywhere, below comments that say what it is."""
+        source = self.source.strip()
+        if plain := self.fallback():
+            functions = source[source.index("def ") :]
+            source = module(f"{HELPER}\n\n{functions}\n\n\n{plain}")
+        return f"{self.comments()}\n\n{source}\n"
+
+    def fallback(self) -> str:
+        """Plain JAX for wherever kernels do not run; empty where there are none."""
+        program = self.evidence.program
+        if program is None:
+            return ""
+        return fallback(self.source, self.function, program)
 
     def comments(self) -> str:
         """What it is, as Python's comments."""
@@ -248,7 +260,8 @@ class Answer(Struct, frozen=True, dict=True):
         return [
             f"machine code for {' and '.join(machines)}, which `aiosearch explain` shows: it runs",
             "where aiosearch is installed, on processors that have what that one has, for inputs",
-            "of these shapes and without derivatives, where `optimize` hands back the original",
+            "of these shapes; "
+            + ("else, and for derivatives, plain JAX does" if self.fallback() else "not elsewhere"),
         ]
 
     def _timed(self) -> list[str]:
