@@ -109,3 +109,34 @@ def test_the_file_ends_with_the_last_who_has_it_open() -> None:
     os.close(other)
     with pytest.raises(FileNotFoundError):
         reopen(path)
+
+
+FAULTS = """
+import resource
+import sys
+import numpy as np
+from aiosearch.memory import keep_freed_memory
+if "keep" in sys.argv and not keep_freed_memory():
+    print(-1)
+    raise SystemExit
+np.ones(1 << 23).sum()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(4):
+    np.ones(1 << 23).sum()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def _faults(*flags: str) -> int:
+    """Pages that the system zeroed for arrays that are made and freed, one after the other."""
+    command = [sys.executable, "-c", FAULTS, *flags]
+    return int(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+
+
+def test_memory_that_is_kept_is_zeroed_once() -> None:
+    """The next array of the size takes the pages of the one before."""
+    kept = _faults("keep")
+    if kept < 0:
+        pytest.skip("the allocator has no such setting")
+    assert kept < 64
+    assert kept < max(64, _faults())

@@ -73,15 +73,24 @@ def rounded(x: Array, dtype: str) -> Array:
     return x.astype(working(DType(dtype)))
 
 
+_BLOCK = 1 << 16
+"""Elements that are rounded at once: what is made of them on the way stays in the caches."""
+
+
 def _to_bfloat16(x: Array) -> Array:
     """Rounds float32 to its upper 16 bits, ties to even."""
-    bits = np.ascontiguousarray(x).view(np.uint32)
-    # Adding 0x7FFF plus the lowest bit that stays carries exactly where the dropped half is above
-    # 0x8000, or equal to it and the bit is odd: round half to even.
-    even = (bits >> np.uint32(16)) & np.uint32(1)
-    upper = (bits + (np.uint32(0x7FFF) + even)) & np.uint32(0xFFFF0000)
-    # The payload of a nan could be carried over into infinity.
-    return np.where(np.isnan(x), x, upper.view(np.float32)).reshape(x.shape)
+    source = np.ascontiguousarray(x).reshape(-1)
+    result = np.empty_like(source)
+    for start in range(0, source.size, _BLOCK):
+        block = source[start : start + _BLOCK]
+        bits = block.view(np.uint32)
+        # Adding 0x7FFF plus the lowest bit that stays carries exactly where the dropped half is
+        # above 0x8000, or equal to it and the bit is odd: round half to even.
+        even = (bits >> np.uint32(16)) & np.uint32(1)
+        upper = (bits + (np.uint32(0x7FFF) + even)) & np.uint32(0xFFFF0000)
+        # The payload of a nan could be carried over into infinity.
+        result[start : start + _BLOCK] = np.where(np.isnan(block), block, upper.view(np.float32))
+    return result.reshape(x.shape)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from ...measure.host.threads import to_the_end
 from ...measure.protocol import Parcel
 from ...measure.random_inputs import draw
 from ...measure.shared_arrays import SharedArrays, nameless_file
+from ...memory import keep_freed_memory
 from ...processes.frames import Channel, enter_child
 from ...tensor import DType
 from ...tensor.files import from_json
@@ -233,6 +234,8 @@ def _drawn(case: JudgeRequest, seed: int) -> list[Leaf]:
 def main() -> None:
     """Judges one case after the other, until the host goes away or kills the process."""
     channel, (fd,) = enter_child()
+    # Inputs of one distribution after the other are as large, and each is made in several steps.
+    keep_freed_memory()
     letterbox = SharedArrays(int(fd))
 
     def answer(payload: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -155,3 +156,15 @@ def test_values_are_let_go_after_their_last_use() -> None:
 def test_an_input_may_be_an_output() -> None:
     x = tensor("X", "f32", (2,))
     assert run(over(x)(x, x + 1), np.float32([1, 2])).tolist() == [1, 2]
+
+
+def test_bfloat16_is_rounded_alike_in_every_block() -> None:
+    """Ties to even, infinities and nans, across the edges of blocks and in any shape."""
+    bits = np.random.default_rng(0).integers(0, 1 << 32, 3 * (1 << 16) + 5, np.uint32)
+    values = bits.view(np.float32)
+    with np.errstate(all="ignore"):
+        expected = values.astype(ml_dtypes.bfloat16).astype(np.float32)
+    np.testing.assert_array_equal(rounded(values, "bf16"), expected)
+    turned = values[:-5].reshape(3, -1).T
+    np.testing.assert_array_equal(rounded(turned, "bf16"), expected[:-5].reshape(3, -1).T)
+    assert rounded(np.asarray(np.float32(1.0039062)), "bf16").shape == ()
