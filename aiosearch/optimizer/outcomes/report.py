@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
@@ -296,8 +297,11 @@ class Report(Struct, frozen=True):
 
 def arrangement(name: str) -> str:
     """The parts that an arrangement of a race replaces: `only f_2, 0` is f_2 alone."""
-    only = name.removeprefix("only ").rpartition(", ")[0]
-    return f"{only} alone" if name.startswith("only ") else "the faster parts"
+    parts = re.sub(r", \d+", "", name)
+    if parts == "all that are faster":
+        return "the faster parts"
+    only = parts.removeprefix("only ")
+    return f"{only} alone" if only != parts else parts.replace("all but", "the faster parts but")
 
 
 def _again(remembered: bool, found_for: str) -> str:

@@ -54,4 +54,14 @@ def _user_frame(info: Any) -> tuple[str, int, str] | None:
 def _frames(text: str) -> tuple[tuple[str, int, str], ...]:
     """The frames of a summary, innermost first: jax writes that one last."""
     matches = (_FRAME.fullmatch(line) for line in reversed(text.splitlines()))
-    return tuple((match[1], int(match[2]), match[3]) for match in matches if match is not None)
+    return tuple(
+        (match[1], int(match[2]), _function_name(match[3]))
+        for match in matches
+        if match is not None
+    )
+
+
+def _function_name(qualified: str) -> str:
+    """What a reader calls a function: `loss.<locals>.<genexpr>` is a part of `loss`."""
+    names = [name for name in qualified.split(".") if not name.startswith("<")]
+    return names[-1] if names else qualified

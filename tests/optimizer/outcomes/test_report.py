@@ -10,7 +10,12 @@ from answers import answer
 
 from aiosearch.optimizer.outcomes.answer import Timings
 from aiosearch.optimizer.outcomes.evidence import Tried
-from aiosearch.optimizer.outcomes.report import Found, Report, WholeFunctionResult
+from aiosearch.optimizer.outcomes.report import (
+    Found,
+    Report,
+    WholeFunctionResult,
+    arrangement,
+)
 
 TRIED = (Tried("as written", 9e-4, 1.0, low=8e-4, high=9.9e-4), Tried("other", None, None, "fails"))
 PARTS = tuple(
@@ -136,3 +141,16 @@ def test_what_is_shown_of_it_is_a_line() -> None:
     slow = answer(2, name="g", faster=False)
     assert repr(slow) == f"<answer {slow.id[:8]} for g: nothing faster>"
     assert repr(Report((), ("it sorts",), 1.0)) == "<report: left alone: it sorts>"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("all that are faster", "the faster parts"),
+        ("only f_2, 0", "f_2 alone"),
+        ("all but f, 0", "the faster parts but f"),
+        ("f, 0 and f_3, 2", "f and f_3"),
+    ],
+)
+def test_an_arrangement_is_named_by_what_it_replaces(name: str, told: str) -> None:
+    assert arrangement(name) == told
