@@ -110,8 +110,9 @@ def device(name: str) -> Device:
 def described_as(kind: str, compute_capability: str) -> str:
     """The name of the described GPU that is what JAX calls so, or is built alike; else nothing.
 
-    Of one compute capability the limits of a block are the same. Bandwidths and the number of
-    multiprocessors differ, which shifts predictions, and only the order of tilings is made of them:
+    Of one compute capability the limits of a block are the same. The number of multiprocessors is
+    the GPU's own (see `with_units`); bandwidths differ, which shifts predictions, and only the
+    order of tilings is made of them:
 
     >>> described_as("NVIDIA H20", "9.0")
     'H100'
@@ -121,6 +122,17 @@ def described_as(kind: str, compute_capability: str) -> str:
             return gpu.name
     alike = [gpu for gpu in _device_table().gpus if gpu.compute_capability == compute_capability]
     return alike[0].name if alike and compute_capability else ""
+
+
+def with_units(described_device: Device, units: int) -> Device:
+    """A described GPU with as many multiprocessors as another one has, and operations as many.
+
+    >>> with_units(device("H100"), 66).rate(DType.F32) / device("H100").rate(DType.F32)
+    0.5
+    """
+    share = units / described_device.units
+    rates = {dtype: rate * share for dtype, rate in described_device.operations_per_second.items()}
+    return replace(described_device, units=units, operations_per_second=rates)
 
 
 def undescribed(kind: str, compute_capability: str) -> str:

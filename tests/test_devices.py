@@ -13,6 +13,7 @@ from aiosearch.devices import (
     device_names,
     this_machine,
     undescribed,
+    with_units,
 )
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
 from aiosearch.measure.cache_sizes import last_cache, private_cache
@@ -104,6 +105,13 @@ def test_a_gpu_of_another_name_is_described_as_one_that_is_built_alike() -> None
     assert described_as("NVIDIA A800-SXM4-80GB", "8.0") == "A100"
     assert described_as("NVIDIA L4", "8.9") == ""
     assert described_as("a GPU", "") == ""
+
+
+def test_it_has_its_own_multiprocessors_and_operations_as_many() -> None:
+    h100, h20 = device("H100"), with_units(device("H100"), 66)
+    assert (h20.units, h20.bytes_per_second) == (66, h100.bytes_per_second)
+    assert h20.rate(DType.BF16) == h100.rate(DType.BF16) / 2
+    assert with_units(h100, h100.units) == h100
 
 
 def test_of_a_gpu_that_none_is_like_a_sentence_says_what_to_add() -> None:

@@ -41,7 +41,13 @@ from .candidates.generation_process import (
 from .candidates.gpu_kernels import describe_missing_kernels
 from .candidates.jax_source import merged
 from .candidates.schedule_point import SchedulePoint
-from .device_kind import described_gpu, device_kind, has_mosaic, undescribed_reason
+from .device_kind import (
+    described_gpu,
+    device_kind,
+    gpu_units,
+    has_mosaic,
+    undescribed_reason,
+)
 from .effort import UNFINISHED, Budget, EffortStep, rung_named
 from .handback.loadable import refusal
 from .handback.optimized import Optimized
@@ -328,7 +334,7 @@ class AnswerFinder:
         gpu = described_gpu() if self._has_kernels and self.platform == "cuda" else ""
         return CandidateQuestion(
             program, budget, self.seed, self.strict, subject.constant, threads, gpu,
-            mosaic=bool(gpu) and has_mosaic(),
+            mosaic=bool(gpu) and has_mosaic(), gpu_units=gpu_units() if gpu else 0,
         )  # fmt: skip
 
     def _answered(self, key: Key, name: str, selection: Selection, effort: str) -> Answer:

@@ -67,6 +67,11 @@ def described_gpu() -> str:
     return described_as(gpu.device_kind, getattr(gpu, "compute_capability", ""))
 
 
+def gpu_units() -> int:
+    """The multiprocessors of the GPU, as jax counts them; 0 where it does not."""
+    return int(getattr(jax.devices("cuda")[0], "core_count", 0))
+
+
 def has_mosaic() -> bool:
     """Whether the GPU has warpgroups, and this jax has `plgpu.kernel` for them."""
     if not getattr(jax.devices("cuda")[0], "compute_capability", "").startswith("9."):

@@ -16,6 +16,7 @@ import pytest
 from aiosearch.optimizer.device_kind import (
     described_gpu,
     device,
+    gpu_units,
     platform,
     undescribed_reason,
 )
@@ -160,8 +161,9 @@ def test_kernels_for_a_gpu_that_nothing_described_is_like_are_not_made(
     monkeypatch.setattr(jax, "devices", lambda platform: [gpu])
     assert described_gpu() == ""
     assert undescribed_reason().startswith("NVIDIA L4, of compute capability 8.9, is not described")
-    gpu.device_kind, gpu.compute_capability = "NVIDIA H20", "9.0"
-    assert described_gpu() == "H100"
+    assert gpu_units() == 0
+    gpu.device_kind, gpu.compute_capability, gpu.core_count = "NVIDIA H20", "9.0", 78
+    assert (described_gpu(), gpu_units()) == ("H100", 78)
     assert undescribed_reason() == ""
 
 

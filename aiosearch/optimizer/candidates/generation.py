@@ -27,7 +27,7 @@ from ...codegen.lower.value_graph import LoweringError
 from ...codegen.native import NativeError, host
 from ...codegen.pallas import CannotPrint
 from ...codegen.schedule.plans import best_plans
-from ...devices import default_device, device
+from ...devices import default_device, device, with_units
 from ...equivalence import ProofWork, verify
 from ...measure import ArrayType
 from ...superoptimizer import Composer
@@ -76,6 +76,9 @@ class CandidateQuestion(Struct, frozen=True):
     none."""
     mosaic: bool = False
     """Whether kernels are also made for Mosaic GPU, which is there and can be timed."""
+    gpu_units: int = 0
+    """The multiprocessors of the GPU itself, which may only be built like the one of that name; 0
+    for as many as that has."""
 
 
 class Prepacking(Struct, frozen=True):
@@ -273,7 +276,9 @@ class _VerifiedRewrites:
         asked = self._question
         if asked.gpu:
             printers = list(KernelPrinter) if asked.mosaic else [KernelPrinter.TRITON]
-            return GpuKernels(program, device(asked.gpu), self._tell, printers=printers)
+            gpu = device(asked.gpu)
+            gpu = with_units(gpu, asked.gpu_units) if asked.gpu_units else gpu
+            return GpuKernels(program, gpu, self._tell, printers=printers)
         return CpuKernels(program, host(), asked.threads, asked.constant)
 
     def prepared(self, forms: Iterable[_VerifiedRewrite]) -> Iterator[Program]:

@@ -120,6 +120,19 @@ def test_a_gpu_that_is_described_gets_kernels_and_another_none(program: Program)
     assert not any(one.kernels for one in generate_candidates(other, print).contenders)
 
 
+def test_kernels_are_for_the_multiprocessors_that_the_gpu_itself_has() -> None:
+    """With few of them other tilings come first; without their number, those of the GPU named."""
+    x, w = tensor("X", DType.BF16, (64, 4096)), tensor("W", DType.BF16, (4096, 4096))
+    program = to_json(Program("product", (x, w), (x @ w,)))
+
+    def schedules(units: int) -> list[str]:
+        budget = BUDGETS[Effort.QUICK]
+        asked = CandidateQuestion(program, budget, 0, False, gpu="H200", gpu_units=units)
+        return [one.schedule for one in generate_candidates(asked, print).contenders if one.kernels]
+
+    assert schedules(0) == schedules(132) != schedules(8)
+
+
 def test_why_a_program_gets_no_kernels_is_told_once() -> None:
     """Triton has no erf of 64 bits; what else was made of the program lacks it as well."""
     x = tensor("X", DType.F64, (64,))
