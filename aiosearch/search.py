@@ -26,6 +26,7 @@ from .problem import AnyProblem, NodeT, Problem
 from .result import Result, SearchStatus, SolutionT
 from .statistics import Statistics
 from .strategies import Strategy, find_strategy
+from .strategies.registry import strategy_name
 
 if TYPE_CHECKING:
     from .remote.links import Listener
@@ -55,7 +56,7 @@ class Search(Generic[NodeT, SolutionT]):
         self,
         problem: Problem[NodeT, SolutionT],
         *,
-        strategy: str | Strategy = "queue",
+        strategy: str | Strategy | type[Strategy] = "queue",
         options: Mapping[str, Any] | None = None,
         order: str | Order | None = None,
         workers: int | None = None,
@@ -74,7 +75,7 @@ class Search(Generic[NodeT, SolutionT]):
     ) -> None:
         """Prepares a search; nothing starts before `async with`.
 
-        - `strategy`: who explores what, by name (with `options`) or as an object.
+        - `strategy`: who explores what, by name or as a class (with `options`), or as an object.
         - `order`: depth-first, breadth-first, best-first or branch-and-bound; by default
           branch-and-bound where the problem has `bound` and `cost`, else depth-first.
         - `workers`: processes; 0 for this one; by default one per core. Or give a `pool`.
@@ -124,7 +125,7 @@ class Search(Generic[NodeT, SolutionT]):
             find_order(order, problem),
             find_strategy(strategy, options),
             SearchSettings(
-                strategy=strategy if isinstance(strategy, str) else type(strategy).__qualname__,
+                strategy=strategy_name(strategy),
                 limits=limits or Limits(),
                 journal=Path(journal) if journal is not None else None,
                 resume=resume,

@@ -25,18 +25,32 @@ class StrategyInfo(Struct, frozen=True):
     error: str = ""
 
 
-def find_strategy(strategy: str | Strategy, options: Mapping[str, Any] | None = None) -> Strategy:
-    """Takes a strategy by name, or as an object; raises `StrategyError` for what cannot be
-    loaded."""
-    if not isinstance(strategy, str):
+def find_strategy(
+    strategy: str | Strategy | type[Strategy], options: Mapping[str, Any] | None = None
+) -> Strategy:
+    """Takes a strategy by name, as a class or as an object; raises `StrategyError` for what cannot
+    be loaded.
+
+    Options are for a name or a class, of which an object is made.
+    """
+    if not isinstance(strategy, str | type):
         if options:
-            raise StrategyError("options are for strategies given by name")
+            raise StrategyError("options are for strategies given by name or as a class")
         return _checked(type(strategy).__qualname__, strategy)
-    factory = _load(strategy)
+    factory = _load(strategy) if isinstance(strategy, str) else strategy
     try:
-        return _checked(strategy, factory(**(options or {})))
+        return _checked(strategy_name(strategy), factory(**(options or {})))
     except (TypeError, ValueError) as error:
-        raise StrategyError(f"strategy {strategy!r} refuses its options: {error}") from None
+        raise StrategyError(
+            f"strategy {strategy_name(strategy)!r} refuses its options: {error}"
+        ) from None
+
+
+def strategy_name(strategy: str | Strategy | type[Strategy]) -> str:
+    """What a strategy is called: its name, or that of its class."""
+    if isinstance(strategy, str):
+        return strategy
+    return (strategy if isinstance(strategy, type) else type(strategy)).__qualname__
 
 
 def list_strategies() -> list[StrategyInfo]:

@@ -23,6 +23,7 @@ Cost: a part of the round trip of a task (benchmarks/roundtrip.py). See docs/why
 from __future__ import annotations
 
 import math
+import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
 
@@ -142,7 +143,7 @@ class Coordinator:
         try:
             strategy.start(plan)
         except Exception as error:
-            raise self._raised(error) from error
+            raise self._raised(error, "start") from error
         self.exchange = exchange_of(strategy)
         """The board over which workers of one machine pass work on: `module:Class`, or empty."""
         self._breath: float = getattr(strategy, "breath", 0.0)
@@ -449,7 +450,7 @@ class Coordinator:
         except AiosearchError as error:
             self._out.fail(error, "")
         except Exception as error:
-            wrong = self._raised(error)
+            wrong = self._raised(error, f"handle({type(self._events[0]).__name__})")
             wrong.__cause__ = error
             self._out.fail(wrong, "")
 
@@ -509,8 +510,11 @@ class Coordinator:
             raise self._broken(f"named seat {seat}, and there are {len(self.seats)}")
         return self.seats[seat]
 
-    def _raised(self, error: Exception) -> StrategyError:
-        return self._broken(f"raised {type(error).__name__}: {error}")
+    def _raised(self, error: Exception, where: str) -> StrategyError:
+        """What the strategy's own code raised, with its innermost line."""
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        line = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+        return self._broken(f"raised {type(error).__name__} in {where}: {error}{line}")
 
     def _broken(self, what: str) -> StrategyError:
         return StrategyError(f"strategy {type(self._strategy).__qualname__} {what}")

@@ -23,7 +23,7 @@ from .subject import StrategyUnderTest
 LONGEST_CHECK = 60.0
 """Seconds after which a check that has not come to an end has failed."""
 
-Made: TypeAlias = str | Callable[..., Strategy]
+Made: TypeAlias = str | Strategy | Callable[..., Strategy]
 
 
 class Check(Struct, frozen=True):
@@ -105,7 +105,20 @@ async def check_strategy(strategy: Made, **options: Any) -> None:
             error.add_note(f"in the check {check.name}")
             failures.append(error)
     if failures:
-        raise ExceptionGroup(f"strategy {strategy!r} fails {len(failures)} checks", failures)
+        first = failures[0]
+        raise ExceptionGroup(
+            f"strategy {_shown(strategy)} fails {len(failures)} of {len(CHECKS)} checks, first"
+            f" {first.__notes__[-1].removeprefix('in the check ')}: {first}",
+            failures,
+        )
+
+
+def _shown(strategy: Made) -> str:
+    return (
+        repr(strategy)
+        if isinstance(strategy, str)
+        else getattr(strategy, "__qualname__", repr(strategy))
+    )
 
 
 def strategy_suite(strategy: Made, **options: Any) -> type:

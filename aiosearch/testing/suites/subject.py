@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StrategyUnderTest:
-    """A strategy by name, or whatever makes one when it is called, and its options."""
+    """A strategy by name, as an object, or as what makes one when it is called; and its options."""
 
-    strategy: str | Callable[..., Strategy]
+    strategy: str | Strategy | Callable[..., Strategy]
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def made(self) -> Strategy:
         """Makes the strategy; one serves one search."""
         if isinstance(self.strategy, str):
             return find_strategy(self.strategy, self.options)
-        return find_strategy(self.strategy(**self.options))
+        if callable(self.strategy):
+            return find_strategy(self.strategy(**self.options))
+        return find_strategy(copy.deepcopy(self.strategy), self.options)
 
     def board(self, places: int) -> Board | None:
         """Makes the board that it names for a search that shares; None where it names none."""

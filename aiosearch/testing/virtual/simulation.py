@@ -86,7 +86,7 @@ RING_SECONDS = 20e-6
 
 
 def simulate(
-    strategy: str | Strategy,
+    strategy: str | Strategy | type[Strategy],
     problem: AnyProblem,
     workers: int = 4,
     *,
