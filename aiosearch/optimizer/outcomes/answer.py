@@ -84,7 +84,7 @@ class Timings(Struct, frozen=True):
 
     original: float
     plain: float
-    """Seconds of the best spelling in plain JAX that was tried."""
+    """Seconds of the best plain JAX that is verified, rewritten or not."""
     answer: float
     noise: float
     """The ratio that the original reached against itself."""

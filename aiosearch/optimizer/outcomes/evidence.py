@@ -96,7 +96,7 @@ class Evidence(Struct, frozen=True, omit_defaults=True):
     """How many times as fast as the original, by the median of paired rounds of the race that
     confirmed it; what is claimed is the lower end of `between`."""
     speedup_over_plain: float | None = None
-    """How many times as fast as the best spelling of the original's own operations."""
+    """How many times as fast as the best plain JAX that is verified, rewritten or not."""
     kept: tuple[str, ...] | None = None
     """Ids of the answers that stand in a function as a whole; empty where none of them paid."""
     between: tuple[float, float] | None = None

@@ -58,7 +58,7 @@ def test_where_the_whole_is_not_faster_nothing_is_announced() -> None:
 
 def test_a_function_that_is_one_program_has_its_figure() -> None:
     report = Report(PARTS[:1], (), 1.0)
-    assert str(report).startswith("f_1: 3.05 times as fast as written, 8.89 times as fast as its")
+    assert str(report).startswith("f_1: 3.05 times as fast as written, 8.89 times as fast as the")
     assert report.speedup == 3.05
     slow = Found(answer(name="g", faster=False), False)
     assert str(Report((slow,), (), 1.0)).startswith("g: nothing faster was found; noise")
@@ -118,7 +118,7 @@ def test_what_was_found_for_another_function_is_told_of_the_one_asked_for() -> N
     one = Found.before(answer(name="first"), "second")
     told, _, rest = str(one).partition(": ")
     assert told == "second"
-    assert "as its best spelling, as found before, for first; noise" in rest
+    assert "as the best plain JAX, as found before, for first; noise" in rest
     assert one.answer.names == ("second", "first")
     as_whole = WholeFunctionResult.before(whole(True, []).answer, "g")
     told = str(as_whole)
