@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
@@ -81,8 +81,16 @@ class RewriteSearch:
         """The original in its simplest form."""
         return self._step(self._tidier.program(self._program), ())
 
-    def expand(self, node: RewrittenProgram) -> Iterator[RewrittenProgram]:
+    def expand(self, node: RewrittenProgram) -> Sequence[RewrittenProgram]:
         """Every promising program one rule away."""
+        # The engine expands the root three times, twice to see that it is repeatable: of a large
+        # program that would be most of a brief search.
+        if node not in self._expanded:
+            self._expanded.clear()
+            self._expanded[node] = tuple(self._promising_steps(node))
+        return self._expanded[node]
+
+    def _promising_steps(self, node: RewrittenProgram) -> Iterator[RewrittenProgram]:
         program = self._read(node.program)
         # Several rules may lead to one program; the search knows nodes by `key`, but to make one
         # costs an estimate.
@@ -146,6 +154,10 @@ class RewriteSearch:
     @cached_property
     def _tidier(self) -> Tidier:
         return Tidier()
+
+    @cached_property
+    def _expanded(self) -> dict[RewrittenProgram, Sequence[RewrittenProgram]]:
+        return {}
 
     @cached_property
     def _recent(self) -> dict[bytes, Program]:

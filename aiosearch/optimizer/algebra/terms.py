@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 from ...tensor import Program, Term, apply, literal
 from ...tensor.evaluation.literal_values import exact
@@ -33,7 +34,11 @@ def value(term: Term) -> Fraction | None:
     if term.operator is not LITERAL:
         return None
     number = term.parameter("value")
-    return exact(number) if math.isfinite(number) else None
+    return _exact(number) if math.isfinite(number) else None
+
+
+# Rules ask for the number of each literal again and again, in program after program.
+_exact = lru_cache(maxsize=4096)(exact)
 
 
 def constant(number: Fraction) -> Term:

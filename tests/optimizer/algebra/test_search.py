@@ -198,3 +198,16 @@ def test_half_of_the_answers_lose_no_digits() -> None:
     found = improve(Program("both", (x,), (z,)), nodes=60)
     assert any("x @ x.T" in emit(one) for one in found)
     assert any("x @ x.T" not in emit(one) for one in found)
+
+
+def test_a_node_that_is_expanded_again_is_not_rewritten_again() -> None:
+    """The engine expands the root three times, and each neighbour of a large program is dear."""
+    x = tensor("x", "f32", (4, 8))
+    problem = RewriteSearch(
+        to_json(Program("p", (x,), (apply("sum", x * 2.0 + x * 3.0, axes=(1,)),)))
+    )
+    root = problem.root()
+    children = problem.expand(root)
+    assert problem.expand(root) is children
+    problem.expand(children[0])
+    assert problem.expand(root) == children

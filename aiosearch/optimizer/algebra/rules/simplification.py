@@ -29,7 +29,9 @@ class Tidier:
 
     def term(self, root: Term) -> Term:
         """The simplest form of a term, operands first."""
-        for term in walk([root]):
+        # Below a term that was met before is nothing new: of a large program, one rewriting leaves
+        # most terms as they are.
+        for term in walk([root], stop=self._tidied):
             if term not in self._tidied:
                 self._tidied[term] = self._simplest(term)
         return self._tidied[root]
