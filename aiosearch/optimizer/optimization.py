@@ -161,7 +161,7 @@ class Optimization(Generic[P, R]):
         self._scope: CancelScope | None = None
         """What is going on: the search, and once that is stopped the end of it. It is made in an
         event loop."""
-        self._stopped = False
+        self._stopped = self._is_run = False
 
     @property
     def best(self) -> Optimized[P, R] | None:
@@ -210,7 +210,12 @@ class Optimization(Generic[P, R]):
         self._traced = traced
 
     async def run(self) -> Optimized[P, R]:
-        """Searches, and gives what `optimize` gives."""
+        """Searches, and gives what `optimize` gives; raises `OptimizeError` the second time."""
+        if self._is_run:
+            raise OptimizeError(
+                "an Optimization is run once: make another, which goes on from there"
+            )
+        self._is_run = True
         options, started = self._options, time.monotonic()
         # Nothing is awaited before: meanwhile the settings of jax may become another task's.
         if self._traced is None:

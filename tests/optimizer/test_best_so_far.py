@@ -19,6 +19,7 @@ import pytest_asyncio
 
 from aiosearch.measure import Act, Lap, MockExecutor, Race, Samples
 from aiosearch.optimizer.effort import UNFINISHED, Budget
+from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.optimization import Optimization, optimize, optimize_sync
 from aiosearch.optimizer.outcomes.results import Results
 from aiosearch.testing import no_leaks
@@ -180,6 +181,8 @@ async def test_an_optimization_that_is_stopped_before_it_runs_ends_at_once(
     made = await search.run()
     assert made.report.unfinished
     assert search.best is None
+    with pytest.raises(OptimizeError, match="an Optimization is run once"):
+        await search.run()
 
 
 class NoisyAfter(MockExecutor):
