@@ -27,6 +27,7 @@ from .call_signature import CallSignature, argument_positions, call_signature
 from .equations import ClassifiedEquation, closed_over
 from .errors import SpliceError
 from .flat_jaxpr import FlatJaxpr, inline_calls
+from .loop_invariants import move_out
 from .pieces import Body, Cutter, Piece, Subject
 from .regions import why_no_region
 
@@ -145,7 +146,7 @@ class Traced:
 
     def cut(self) -> CutFunction:
         """Cuts the function. Nothing in here asks jax to trace, so that any thread will do."""
-        flat = inline_calls(self.jaxpr)
+        flat = move_out(inline_calls(self.jaxpr))
         constants = {flat.inputs[at] for at in self.constant}
         names: dict[Var, str] = dict(zip(flat.inputs, self.call.names(), strict=True))
         held = [at for at in sorted(self.constant) if is_array(self.examples[at])]

@@ -82,7 +82,20 @@ def recurrent(x: Any, w: Any) -> Any:
     return jnp.sum(h) / jnp.sum(sums * sums)
 
 
-FUNCTIONS = {"parted": parted, "beside": beside, "recurrent": recurrent}
+def invariant(x: Any, w: Any) -> Any:
+    """Work in loops in loops that is alike in each step."""
+
+    def step(h: Any, row: Any) -> tuple[Any, Any]:
+        def inner(at: Any, h: Any) -> Any:
+            return jnp.tanh(h @ jnp.sin(w * W + 1) + row * jnp.sum(w))
+
+        return lax.fori_loop(0, 2, inner, h), jnp.sum(h * jnp.cos(w[0]))
+
+    h, sums = lax.scan(step, jnp.zeros(6), x)
+    return jnp.sum(h) + jnp.sum(sums)
+
+
+FUNCTIONS = {"parted": parted, "beside": beside, "recurrent": recurrent, "invariant": invariant}
 
 TRANSFORMED: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "jit": jax.jit,
