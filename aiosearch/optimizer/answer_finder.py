@@ -27,6 +27,7 @@ from ..capture.names import title
 from ..codegen.native import llvm_library
 from ..equivalence.floats import FloatEvidence
 from ..measure import ArrayType, Executor, Failure, JaxExecutor
+from ..measure.ratios import LOUD
 from ..pool import usable_cores
 from ..tensor.files import from_json, to_json
 from ..tensor.text import write
@@ -169,13 +170,17 @@ class AnswerFinder:
         return Found(answer, False, selection.tried, selection.in_doubt)
 
     async def raced_again(self, subject: Subject, rung: EffortStep, earlier: Answer) -> Found:
-        """Races what noise may have hidden from an earlier call, and searches nothing."""
+        """Races what noise may have hidden from an earlier call, or who won under much noise, and
+        searches nothing."""
         self.tell(f"{subject.program.name}: racing again what noise may have hidden")
         selector = Selector(
             await self._ready(), subject.program, rung.budget, self.seed, self.strict, self.tell,
             self.settings,
         )  # fmt: skip
         selection = await selector.select(decoded(earlier.guesses))
+        # What was verified and won stays, where noise alone speaks against it.
+        if selection.in_doubt and earlier.faster:
+            return Found(earlier, False, earlier.evidence.tried)
         answer = await to_thread.run_sync(
             self._answered, earlier.key, earlier.name, selection, earlier.effort
         )
@@ -373,7 +378,7 @@ class AnswerFinder:
                 over_plain_between=(over_plain.low, over_plain.high),
             ),
             packing=packing,
-            guesses=encoded(original, selection.guesses) if selection.in_doubt else "",
+            guesses=_to_be_raced(selection),
         )
 
 
@@ -438,6 +443,17 @@ async def _with_leader(
     if any(contender.source == leader.source for contender in contenders):
         return contenders
     return [*contenders, leader]
+
+
+def _to_be_raced(selection: Selection) -> str:
+    """What is kept to be raced again: what noise may have hidden, or who won under much noise."""
+    original, winner = selection.original, selection.winner
+    if selection.in_doubt:
+        return encoded(original, selection.guesses)
+    if winner is original or (selection.final.race.noise() or 0.0) <= LOUD:
+        return ""
+    rivals = dict.fromkeys([winner, selection.otherwise, selection.plain])
+    return encoded(original, [rival for rival in rivals if rival is not original])
 
 
 def _packing(winner: CandidateSource) -> Packing | None:

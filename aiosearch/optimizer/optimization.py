@@ -51,7 +51,7 @@ from .outcomes.report import Found, Report, Tell, WholeFunctionResult
 from .outcomes.results import Results
 from .progress import HearProgress, OptimizeProgress, ProgressReporter, told_progress
 from .race.arrangements import by_share
-from .race.as_called import AsCalledRace
+from .race.as_called import AsCalledRace, is_quiet
 from .race.whole_function import (
     describe_slower_as_called,
     is_single_program,
@@ -516,9 +516,13 @@ class _Stages:
 
 
 def _is_to_be_raced(outcome: Found, rung: EffortStep) -> bool:
-    """Whether an earlier call searched enough, and noise left open which candidate is faster."""
-    searched = rung_named(outcome.answer.effort).covers(rung)
-    return searched and outcome.remembered and bool(outcome.answer.guesses)
+    """Whether an earlier call searched enough, and noise left open which candidate is faster, or by
+    how much: that is asked again when the machine is quiet."""
+    answer = outcome.answer
+    searched = rung_named(answer.effort).covers(rung)
+    if not (searched and outcome.remembered and answer.guesses):
+        return False
+    return answer.in_doubt or (answer.uncertain and is_quiet())
 
 
 def _without_memory(subject: Subject) -> str:

@@ -113,8 +113,8 @@ class Answer(Struct, frozen=True, dict=True):
     packing: Packing | None = None
     """What is faster yet, as long as the constant inputs are the same arrays."""
     guesses: str = ""
-    """Candidates that noise may have hidden to be faster, as `race.guesses` writes them: they are
-    raced again the next time, and nothing is searched; empty where nothing is in doubt."""
+    """Candidates that noise may have hidden to be faster, or that won under much noise, as
+    `race.guesses` writes them: they are raced again by a later call, and nothing is searched."""
     others: tuple[str, ...] = ()
     """Further functions that asked the same, by name."""
 
@@ -155,6 +155,11 @@ class Answer(Struct, frozen=True, dict=True):
         """Whether the original differed from itself by so much that a gain may be chance; it is
         measured again on a quieter machine."""
         return self.timings.noise - 1 > LOUD
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether noise may have hidden something that is faster."""
+        return bool(self.guesses) and not self.faster
 
     @property
     def has_kernels(self) -> bool:

@@ -67,11 +67,10 @@ class Found(Struct, frozen=True):
         # An equal program of another function: the report is about the caller's, and says where the
         # answer is from.
         if name == answer.name:
-            return cls(answer, True, tried, in_doubt=bool(answer.guesses))
+            return cls(answer, True, tried, in_doubt=answer.in_doubt)
         other_names = tuple(alias for alias in answer.names if alias != name)
         renamed = msgspec.structs.replace(answer, name=name, others=other_names)
-        in_doubt = bool(answer.guesses)
-        return cls(renamed, True, tried, in_doubt=in_doubt, found_for=answer.name)
+        return cls(renamed, True, tried, in_doubt=answer.in_doubt, found_for=answer.name)
 
     def __str__(self) -> str:
         answer = self.answer
