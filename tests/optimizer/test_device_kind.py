@@ -13,10 +13,12 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from aiosearch.codegen.pallas import missing_mosaic
 from aiosearch.optimizer.device_kind import (
     described_gpu,
     device,
     gpu_units,
+    has_mosaic,
     platform,
     undescribed_reason,
 )
@@ -165,6 +167,16 @@ def test_kernels_for_a_gpu_that_nothing_described_is_like_are_not_made(
     gpu.device_kind, gpu.compute_capability, gpu.core_count = "NVIDIA H20", "9.0", 78
     assert (described_gpu(), gpu_units()) == ("H100", 78)
     assert undescribed_reason() == ""
+
+
+def test_mosaic_races_on_a_gpu_with_warpgroups_where_this_jax_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = SimpleNamespace(compute_capability="8.0")
+    monkeypatch.setattr(jax, "devices", lambda platform: [gpu])
+    assert not has_mosaic()
+    gpu.compute_capability = "9.0"
+    assert has_mosaic() is (missing_mosaic() is None)
 
 
 def test_where_jax_finds_no_device_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
