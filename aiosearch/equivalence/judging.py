@@ -48,8 +48,8 @@ def verify(
     Inputs that are `given` are tried first. `limits` say which values inputs have, and a
     `tolerance` how far results may be off, as a share of their size: with either, floats decide
     where the programs differ as functions of all real numbers. After `seconds` no further inputs
-    are tried in floats, and the evidence says so. `work` says how many steps each proof may take: a
-    program whose proof is larger is tested, and that is said.
+    are tried in floats, and the evidence says so. `work` says how many steps each proof may take,
+    and counts those of all: a program whose proof is larger is tested, and that is said.
     """
     require_comparable(a, b)
     # The types match from here on: each layer may pair inputs and outputs by position.
@@ -170,7 +170,9 @@ class _Judge:
             return verdict
         a, b = general.programs
         # Each generalisation has all the steps: the first may spend them where a later one is easy.
-        proof = prove(a, b, general.values, ProofWork(self.work.steps, self.work.until))
+        work = ProofWork(self.work.steps, self.work.until)
+        proof = prove(a, b, general.values, work)
+        self.work.spent += work.spent
         verdict = replace(verdict, proof=proof)
         if proof.proved:
             return replace(verdict, status=Status.PROVED, scope=_all_shapes(general))

@@ -161,3 +161,11 @@ def test_values_of_the_candidate_are_merged_in_order() -> None:
     points = CutPoints(a, b, VALUES)
     points.merge(ProofWork(FEW), lambda pair: True)
     assert points.is_merged(0)
+
+
+def test_a_verdict_counts_the_steps_of_its_proofs() -> None:
+    x, y = (tensor(name, "f32", (5, 7)) for name in "xy")
+    work = ProofWork()
+    a, b = (Program("p", (x, y), (term,)) for term in ((x + y) * x, x * x + y * x))
+    assert verify(a, b, floats=False, work=work).status is Status.PROVED
+    assert 0 < work.spent < 1_000
