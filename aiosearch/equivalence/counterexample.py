@@ -18,9 +18,11 @@ from ..tensor.floats import Array
 from ..tensor.terms import Program
 from .distributions import EVERY
 from .float_differences import ExecutedPair
-from .floats import plain
+from .floats import OF_CANDIDATE, plain
 from .program_inputs import draw_for
 from .runnables import ExecutedProgram, not_finite, require_comparable
+from .singular_inputs import SINGULAR
+from .typical_inputs import TYPICAL
 
 SMALL = 256
 """Inputs of no more elements than this are stored with a `Counterexample`."""
@@ -55,7 +57,7 @@ class Counterexample:
 
     def replay(self, a: Program, b: Program) -> bool:
         """Whether `a` and `b` differ at this place on inputs drawn again."""
-        pair = ExecutedPair(a, b, draw_for(a, self.distribution, self.seed))
+        pair = ExecutedPair(a, b, _drawn(a, b, self.distribution, self.seed))
         return bool(_places(pair, self.kind)[self.output][self.index])
 
     def to_dict(self) -> Document:
@@ -87,18 +89,29 @@ def find_counterexample(
     *,
     seed: int = 0,
     strict: bool = False,
-    distributions: Sequence[str] = EVERY,
+    distributions: Sequence[str] = (*EVERY, *TYPICAL),
 ) -> Counterexample | None:
     """Inputs that tell candidate `b` from original `a`; None if no distribution has any."""
     require_comparable(a, b)
     kinds = [kind for kind in CounterexampleKind if strict or kind is not CounterexampleKind.STRICT]
-    for distribution in (*distributions, *not_finite(ExecutedProgram(a), strict)):
-        pair = ExecutedPair(a, b, draw_for(a, distribution, seed))
+    ours, theirs = ExecutedProgram(a), ExecutedProgram(b)
+    singular = [
+        name for side, name in ((ours, SINGULAR), (theirs, OF_CANDIDATE)) if SINGULAR in side.points
+    ]
+    for distribution in (*distributions, *singular, *not_finite(ours, strict)):
+        pair = ExecutedPair(a, b, _drawn(a, b, distribution, seed))
         for kind in kinds:
             for output, places in enumerate(_places(pair, kind)):
                 if places.any():
                     return _worst_place(pair, kind, seed, distribution, output, places)
     return None
+
+
+def _drawn(a: Program, b: Program, distribution: str, seed: int) -> list[Array]:
+    """Inputs of both programs; those `OF_CANDIDATE` are made of the literals of `b`."""
+    if distribution == OF_CANDIDATE:
+        return draw_for(b, SINGULAR, seed)
+    return draw_for(a, distribution, seed)
 
 
 def _places(pair: ExecutedPair, kind: CounterexampleKind) -> list[Array]:

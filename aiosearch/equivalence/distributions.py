@@ -137,6 +137,28 @@ def _huge(draw: InputDraw) -> Array:
     return x
 
 
+def _ties(draw: InputDraw) -> Array:
+    """Halves from -2 to 2, so that many are equal; the largest of each row is there twice."""
+    x = np.asarray(draw.whole(-4, 4) / 2)
+    if x.ndim and x.shape[-1] > 1:
+        rows = x.reshape(-1, x.shape[-1])
+        # At random places, which may be those of other largest elements.
+        places = draw.random.integers(0, x.shape[-1], len(rows))
+        rows[np.arange(len(rows)), places] = rows.max(axis=-1, initial=-2)
+    return x
+
+
+def _limits(draw: InputDraw) -> Array:
+    """Powers of two and their neighbours, as far as the type of whole numbers reaches."""
+    least, largest = _LIMITS[draw.dtype]
+    near = draw.random.integers(-2, 3, draw.shape)
+    powers = np.exp2(draw.random.integers(0, largest.bit_length() + 1, draw.shape))
+    signs = np.where(draw.chance(0.5), -1.0, 1.0)
+    anywhere = draw.random.integers(least, largest + 1, draw.shape)
+    value = np.where(draw.chance(0.25), anywhere, signs * powers + near)
+    return np.asarray(np.clip(value, least, largest).astype(_precision(draw.dtype)))
+
+
 _DRAWN: dict[str, Callable[[InputDraw], Array]] = {
     "normal": InputDraw.normal,
     "small": lambda draw: draw.normal() / 8,
@@ -153,6 +175,8 @@ _DRAWN: dict[str, Callable[[InputDraw], Array]] = {
     "huge": _huge,
     "sorted": lambda draw: np.sort(draw.normal(), axis=-1) if draw.shape else draw.normal(),
     "integers": lambda draw: draw.whole(-3, 3),
+    "ties": _ties,
+    "limits": InputDraw.normal,
 }
 """How each distribution of floats is drawn, by name."""
 
@@ -172,10 +196,13 @@ NANS, INFINITIES = "nans", "infinities"
 SPECIAL = (NANS, INFINITIES)
 """Distributions of normal inputs, some of them not finite, for the strict policy."""
 
-EVERY = (*DISTRIBUTIONS, *ADVERSARIAL)
+TIES, LIMITS = "ties", "limits"
+"""Names of the distributions of equal numbers, and of whole numbers at the ends of their type."""
+
+EVERY = (*DISTRIBUTIONS, *ADVERSARIAL, TIES)
 """All distributions of finite values."""
 
-_MOST_WHOLE = {"large": 1000, "tiny": 1, "zeros": 1}
+_MOST_WHOLE = {"large": 1000, "tiny": 1, "zeros": 1, "ties": 2}
 """The largest magnitude of an integer input, where it is not 8."""
 _SHIFTED_WHOLE = 1000
 """The centre of `shifted` integers, where the type reaches as far."""
@@ -202,7 +229,7 @@ def draw_inputs(program: Program, distribution: str, seed: int) -> list[Array]:
 
 def draw(types: Sequence[TensorType], distribution: str, seed: int) -> list[Array]:
     """A value of each type, which depends on `seed`, `distribution` and the position alone."""
-    names = (*EVERY, *special(types))
+    names = (*EVERY, LIMITS, *special(types))
     if distribution not in names:
         listing = ", ".join(names)
         raise ValueError(f"no distribution {distribution!r}: there are {listing}")
@@ -252,6 +279,8 @@ def _draw_input(drawn: InputDraw, name: str) -> Array:
 
 def _whole(draw: InputDraw, name: str) -> Array:
     """An integer input within the limits of its type."""
+    if name == LIMITS:
+        return _limits(draw)
     least, largest = _LIMITS[draw.dtype]
     most = _MOST_WHOLE.get(name, 8)
     low = 1 if name == "positive" else max(least, -most)

@@ -47,6 +47,7 @@ from .program_inputs import FLOAT_DISTRIBUTIONS
 from .rounding.machine import UNIT, Working, rounded, working
 from .rounding.noise import NoisyArray
 from .runnables import ExecutedProgram, RunnableSide, not_finite, require_comparable
+from .singular_inputs import SINGULAR
 from .typical_inputs import TYPICAL
 
 SLACK = 4.0
@@ -71,6 +72,9 @@ ENOUGH = 3
 
 GIVEN = "given"
 """The name of the inputs that a caller gives, which are as good as typical ones."""
+
+OF_CANDIDATE = f"{SINGULAR} in the candidate"
+"""The name of inputs at which the candidate may leave the numbers."""
 
 _MANY, _LOST_SHARE = 16, 0.25
 """Of so many elements, all of them finite, no original is finite by luck alone.
@@ -377,12 +381,15 @@ def compare_sides(
     trials = []
     if given is not None:
         trials.append(compare_on(in_types(a.inputs, given), a, b, GIVEN, strict, tolerance))
-    names = [*distributions, *not_finite(a, strict)]
-    for at, name in enumerate(names):
+    names = [(a, name, name) for name in (*distributions, *a.points, *not_finite(a, strict))]
+    if SINGULAR in b.points:
+        # Where the candidate divides by zero, the original may well be a number.
+        names.append((b, SINGULAR, OF_CANDIDATE))
+    for at, (side, drawn, name) in enumerate(names):
         if trials and seconds is not None and time.monotonic() - began > seconds:
             remark = f"{len(names) - at} distributions were left out after {seconds:g} s"
             return FloatEvidence(seed, strict, tuple(trials), remark)
-        trials.append(compare_on(a.draw(name, seed), a, b, name, strict, tolerance))
+        trials.append(compare_on(side.draw(drawn, seed), a, b, name, strict, tolerance))
     return FloatEvidence(seed, strict, tuple(trials))
 
 

@@ -6,6 +6,7 @@ noise is estimated by running them on `NEARBY` inputs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol, TypeAlias
@@ -14,13 +15,13 @@ import numpy as np
 
 from ..tensor.floats import Array
 from ..tensor.terms import Program
-from ..tensor.types import DType, TensorType
-from .distributions import draw
+from ..tensor.types import EXACT, WHOLE, DType, TensorType
+from .distributions import LIMITS, TIES, draw
 from .floats import FloatEvidence, FloatStatus, Trial, compare_sides
 from .input_limits import NO_LIMITS, Limits, limited, within
 from .program_inputs import FLOAT_DISTRIBUTIONS
 from .rounding.machine import UNIT
-from .rounding.noise import NoisyArray, exactly, remembered, roundings
+from .rounding.noise import NoisyArray, exactly, has_few_digits, remembered, roundings
 from .runnables import ExecutedProgram, RunnableSide, require_alike
 from .typical_inputs import TYPICAL, InputRange, RangeSearch, in_ranges, ranges_by_shape
 from .verdict import Status, Verdict
@@ -157,6 +158,8 @@ class _Estimated:
         self.inputs = function.inputs
         self.outputs = function.outputs
         self.asks_for = ()  # nobody knows
+        whole = any(type_.dtype in WHOLE for type_ in function.inputs)
+        self.points = (TIES, *((LIMITS,) * whole))
 
     def unit(self, dtype: DType) -> float:
         """The unit of `dtype`; float64's for types that are exact."""
@@ -187,16 +190,24 @@ class _Estimated:
         return self.function.own(inputs)
 
     def truth(self, inputs: Sequence[Array]) -> list[NoisyArray]:
-        """Float64 outputs, with the largest change over `NEARBY` runs as noise."""
+        """Float64 outputs, with the largest change over `NEARBY` runs as noise.
+
+        Numbers of few digits are chosen points, and decisions about them certain: equal ones are
+        moved alike, and where they decide is no noise.
+        """
         exact = [exactly(x).value for x in inputs]
         values = self._double(exact)
+        chosen = all(map(has_few_digits, exact))
         noises = [np.zeros(value.shape) for value in values]
         for turn in range(NEARBY):
-            moved = self._double(self._moved(exact, turn))
+            moved = self._double(self._moved(exact, turn, alike=chosen))
             noises = [
                 np.maximum(noise, _change(value, near))
                 for noise, value, near in zip(noises, values, moved, strict=True)
             ]
+        if chosen:
+            types = [type_.dtype for type_ in self.outputs]
+            noises = [_without_jumps(*each) for each in zip(values, noises, types, strict=True)]
         return [
             remembered(NoisyArray(value, noise), type_.dtype)
             for value, noise, type_ in zip(values, noises, self.outputs, strict=True)
@@ -206,15 +217,38 @@ class _Estimated:
         """Float64 outputs on exact inputs."""
         return [np.asarray(value, np.float64) for value in self.function.double(inputs)]
 
-    def _moved(self, inputs: Sequence[Array], turn: int) -> list[Array]:
-        """`inputs` with each element a step further up or down; `turn` selects the signs."""
+    def _moved(self, inputs: Sequence[Array], turn: int, alike: bool) -> list[Array]:
+        """`inputs` with each element a step further up or down; `turn` selects the signs.
+
+        If `alike`, equal numbers have one sign, in whichever input they are.
+        """
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, turn])))
+        if alike:
+            numbers, places = np.unique(
+                np.concatenate([x.reshape(-1) for x in inputs]), return_inverse=True
+            )
+            every = random.choice((-1.0, 1.0), numbers.size)[places.reshape(-1)]
+            ends = np.cumsum([x.size for x in inputs])[:-1]
+            signs = [
+                part.reshape(x.shape) for part, x in zip(np.split(every, ends), inputs, strict=True)
+            ]
+        else:
+            signs = [
+                random.choice((-1.0, 1.0), x.shape) if type_.dtype in UNIT else np.ones(())
+                for x, type_ in zip(inputs, self.inputs, strict=True)
+            ]
         return [
-            x * (1 + random.choice((-1.0, 1.0), x.shape) * _step(type_.dtype, x.size))
-            if type_.dtype in UNIT
-            else x
-            for x, type_ in zip(inputs, self.inputs, strict=True)
+            x * (1 + sign * _step(type_.dtype, x.size)) if type_.dtype in UNIT else x
+            for x, sign, type_ in zip(inputs, signs, self.inputs, strict=True)
         ]
+
+
+def _without_jumps(value: Array, noise: Array, dtype: DType) -> Array:
+    """The noise of a value without what is so large that a decision has to be behind it."""
+    if dtype in EXACT:
+        return np.zeros(value.shape)
+    size = np.max(np.abs(value), where=np.isfinite(value), initial=0.0)
+    return np.where(noise > math.sqrt(UNIT[dtype]) * size, 0.0, noise)
 
 
 def _step(dtype: DType, count: int) -> float:

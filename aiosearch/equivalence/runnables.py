@@ -12,7 +12,7 @@ from ..tensor.floats import Array
 from ..tensor.terms import LITERAL, Program, Term, walk
 from ..tensor.types import DType, Place, TensorType
 from .distributions import NANS, SPECIAL, special
-from .program_inputs import draw_for
+from .program_inputs import chosen_points, draw_for
 from .rounding.machine import OWN, UNIT, execute
 from .rounding.noise import TYPED, TYPED_ROUGHLY, NoisyArray, stored_inputs
 from .tensorfloat import has_products
@@ -32,6 +32,11 @@ class RunnableSide(Protocol):
     @property
     def asks_for(self) -> Sequence[str]:
         """The names in `SPECIAL` that it tests for, and so expects among its inputs."""
+        ...
+
+    @property
+    def points(self) -> Sequence[str]:
+        """The distributions of chosen points, such as equal numbers, that matter to it."""
         ...
 
     def unit(self, dtype: DType) -> float:
@@ -68,6 +73,7 @@ class ExecutedProgram:
         self.inputs = [term.type for term in program.inputs]
         self.outputs = [term.type for term in program.outputs]
         self.asks_for = asked_for(program)
+        self.points = chosen_points(program)
 
     def unit(self, dtype: DType) -> float:
         """The unit of `dtype`, or that of the matrix unit for float32."""

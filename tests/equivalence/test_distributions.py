@@ -167,3 +167,23 @@ def test_no_distribution_is_named_twice() -> None:
     names = (*EVERY, *special([TensorType(DType.F32, (2,))] * 3))
     assert len(set(names)) == len(names)
     assert set(DISTRIBUTIONS) < set(EVERY)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_ties_are_halves_and_each_row_has_its_largest_twice(dtype: DType) -> None:
+    (values,) = draw([TensorType(dtype, (50, 6))], "ties", 0)
+    assert set(np.unique(values)) <= set(np.arange(-4, 5) / 2)
+    largest = values == values.max(axis=1, keepdims=True)
+    assert np.mean(largest.sum(axis=1) >= 2) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("dtype", "ends"),
+    [(DType.I32, (-(2**31), 2**31 - 1)), (DType.I8, (-128, 127)), (DType.U8, (0, 255))],
+)
+def test_limits_reach_the_ends_of_a_type_of_whole_numbers(
+    dtype: DType, ends: tuple[int, int]
+) -> None:
+    (values,) = draw([TensorType(dtype, (2000,))], "limits", 0)
+    assert (values.min(), values.max()) == ends
+    assert np.all(values == np.round(values))

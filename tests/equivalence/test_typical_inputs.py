@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from testkit.programs.float_pairs import over, softmax
 from testkit.programs.models import MODELS
+from testkit.programs.random_programs import random_program
 
 from aiosearch.capture import capture
 from aiosearch.equivalence.floats import FloatStatus, compare_floats
@@ -27,6 +28,16 @@ def test_a_model_agrees_with_itself(name: str) -> None:
     assert not evidence.unseen
     telling = [trial for trial in evidence.usual if trial.status is FloatStatus.PASSED]
     assert len(telling) == len(TYPICAL), str(evidence)
+
+
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_random_programs_agree_with_themselves(first: int) -> None:
+    """Or what they give is no number on any input, as of a mean of no elements."""
+    for seed in range(first, first + 50):
+        program = random_program(seed)
+        evidence = compare_floats(program, program)
+        nowhere = all(not trial.compared and not trial.undetermined for trial in evidence.trials)
+        assert evidence.outcome == "agree" or nowhere, f"{seed}: {evidence}"
 
 
 @pytest.mark.parametrize("name", ["residual attention", "gpt2", "llama"])

@@ -130,7 +130,17 @@ def _step(term: Term, machine: RoundingMachine[V], values: dict[Term, V]) -> V:
         for argument in term.arguments
     ]
     value = step(term, machine.algebra(type_), operands, as_written=True)
-    return machine.store(value, term.dtype) if term.place is Place.DEVICE else value
+    if term.place is not Place.DEVICE or _is_stored(term, value, operands):
+        return value
+    return machine.store(value, term.dtype)
+
+
+def _is_stored(term: Term, value: V, operands: list[V]) -> bool:
+    """Whether `value` is an operand that is in memory as the same type already."""
+    return any(
+        operand is value and argument.place is Place.DEVICE and argument.dtype is term.dtype
+        for argument, operand in zip(term.arguments, operands, strict=True)
+    )
 
 
 def _meeting(term: Term) -> Working:

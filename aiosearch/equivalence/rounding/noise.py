@@ -42,6 +42,9 @@ from .machine import LEAST, MOST, UNIT, RoundingMachine, Working, rounded
 NOTHING = np.zeros(())
 """No noise at all, for every shape."""
 
+COUNTED = 2.0**11
+"""Whole numbers up to here are exact in f16, and in any wider type."""
+
 END = 16.0
 """A value within this many noises of a type's largest number may overflow or not."""
 
@@ -58,6 +61,12 @@ class NoisyArray:
     unit: float = 0.0
     top: Array | None = None
     """An upper bound that holds even where the noise is infinite: scores that a mask takes out."""
+    shared: bool = False
+    """Whether every program has these very numbers: inputs, literals, and what is chosen of them.
+
+    So are sums and products of few digits, which nothing rounds. They have a noise, as a program
+    may compute with any numbers near them; but comparisons among them are certain.
+    """
 
     @property
     def spread(self) -> Array:
@@ -81,12 +90,18 @@ class NoisyArray:
         """The array after `move`, a rearrangement of elements, of value, noise and `top` alike."""
         noise = None if self.noise is None else move(self.noise)
         top = None if self.top is None else move(self.top)
-        return NoisyArray(move(self.value), noise, self.unit, top)
+        return NoisyArray(move(self.value), noise, self.unit, top, self.shared)
+
+    @property
+    def certain(self) -> bool:
+        """Whether nothing is rounded on the way to any element."""
+        return self.noise is None and not self.unit
 
 
 def exactly(value: Array) -> NoisyArray:
     """A value without noise, in float64: both programs get it alike."""
-    return NoisyArray(value if value.dtype == np.bool_ else value.astype(np.float64))
+    wide = value if value.dtype == np.bool_ else value.astype(np.float64)
+    return NoisyArray(wide, shared=True)
 
 
 def stored(value: Array, dtype: DType) -> NoisyArray:
@@ -95,7 +110,17 @@ def stored(value: Array, dtype: DType) -> NoisyArray:
     # A mask in floats is a truth value: no program gets another number than 0 or 1 for it.
     if dtype not in UNIT or not np.isfinite(exact.value).all() or _are_truths(exact.value):
         return exact
-    return NoisyArray(exact.value, None, UNIT[dtype])
+    return NoisyArray(exact.value, None, UNIT[dtype], shared=True)
+
+
+def has_few_digits(value: Array) -> bool:
+    """Whether all values are such as f16 holds, so that wider types round no sum of two."""
+    # Most arrays are told by their first few values.
+    with np.errstate(all="ignore"):
+        return all(
+            np.array_equal(part, part.astype(np.float16).astype(value.dtype), equal_nan=True)
+            for part in (value.reshape(-1)[:8], value)
+        )
 
 
 def _are_truths(value: Array) -> bool:
@@ -144,15 +169,21 @@ def counted(measured: NoisyArray, dtype: DType) -> NoisyArray:
 def remembered(measured: NoisyArray, dtype: DType) -> NoisyArray:
     """What is known of a value after it was rounded to `dtype` and stored."""
     if dtype is DType.I32:
-        return counted(measured, dtype)
+        # A mean of whole numbers is stored as one.
+        whole = np.array_equal(measured.value, np.trunc(measured.value))
+        return counted(measured, dtype) if whole else _truncated(measured)
     unit = UNIT.get(dtype)
     if unit is None or measured.value.dtype == np.bool_:
         return measured
     if measured.noise is None:
+        # What is stored already, and only moved, stays the object that it is: see `compare`.
+        if measured.unit >= unit:
+            return measured
         # Integers and literals often fit the type; their sums stay exact then, and differences are
         # held to nothing.
-        exact = not measured.unit and _holds(dtype, measured.value)
-        return NoisyArray(measured.value, None, 0.0 if exact else max(unit, measured.unit))
+        if not measured.unit and _holds(dtype, measured.value):
+            return measured
+        return NoisyArray(measured.value, None, unit)
     rounding = np.maximum(np.abs(measured.value) * unit, LEAST[dtype])
     # Rounding leaves zeros, infinities and NaN as they are, and certain values that the type holds.
     unrounded = (measured.value == 0) | ~np.isfinite(measured.value)
@@ -210,6 +241,17 @@ class Noise:
         # Below least/unit a number is subnormal: its rounding error is absolute.
         return noise + (small & (size > 0)) * self.least if small.any() else noise
 
+    def _counts(self, value: Array, *operands: NoisyArray) -> bool:
+        """Whether `value` is a small whole number, of certain ones.
+
+        Truth values and places are counted, multiplied and compared; nothing is rounded there. What
+        is added to a large number may be rounded on purpose.
+        """
+        if not all(operand.certain for operand in operands):
+            return False
+        with np.errstate(all="ignore"):
+            return bool(np.all(np.abs(value) <= COUNTED) and np.all(value == np.rint(value)))
+
     def _underflow(self, value: Array, nonzero: Callable[[], Array]) -> Array:
         """The noise of zeros that are `nonzero` in real numbers: results too small for the type."""
         zero = value == 0
@@ -217,7 +259,17 @@ class Noise:
 
     def _computed(self, value: Array, noise: Array, *operands: NoisyArray) -> NoisyArray:
         """A result with the propagated `noise` and that of its own rounding."""
-        return settled(value, noise + self._rounding(value), lambda: any_unsure(*operands))
+        if self._counts(value, *operands):
+            return NoisyArray(value)
+        result = settled(value, noise + self._rounding(value), lambda: any_unsure(*operands))
+        return self._kept(result, *operands)
+
+    def _kept(self, result: NoisyArray, *operands: NoisyArray) -> NoisyArray:
+        """A sum or product, `shared` if its operands are and none has more digits than f16."""
+        shared = all(operand.shared for operand in operands) and all(
+            map(has_few_digits, [result.value, *(operand.value for operand in operands)])
+        )
+        return replace(result, shared=True) if shared else result
 
     def _risky(self, value: Array, noise: Array, risky: Array, *operands: NoisyArray) -> NoisyArray:
         """A result that is unsure where `risky`: where the noise decides what the value is."""
@@ -227,10 +279,11 @@ class Noise:
     def constant(self, value: Fraction | float) -> NoisyArray:
         """A literal: exact if float64 holds it, else known to `unit`."""
         number = float(value)
-        return NoisyArray(np.asarray(number), None, 0.0 if number == value else self.unit)
+        unit = 0.0 if number == value else self.unit
+        return NoisyArray(np.asarray(number), None, unit, shared=True)
 
     def iota(self, shape: Sequence[Number], axis: int) -> NoisyArray:
-        return NoisyArray(_PLAIN.iota(shape, axis))
+        return NoisyArray(_PLAIN.iota(shape, axis), shared=True)
 
     def add(self, x: NoisyArray, y: NoisyArray) -> NoisyArray:
         """Noises add."""
@@ -261,15 +314,20 @@ class Noise:
 
     def divide(self, x: NoisyArray, y: NoisyArray) -> NoisyArray:
         """`(dx + |x/y|·dy)/|y|`; unsure where the noise of y reaches half of it."""
+        if y.certain and y.value.ndim == 0 and y.value == 1:
+            return x
         value, size = x.value / y.value, np.abs(y.value)
         # First order fails where the divisor may be near zero.
         risky = (y.spread > 0) & (2 * y.spread >= size)
+        if y.shared:
+            # Every program has this zero.
+            risky &= size > 0
         noise = (x.spread + np.abs(value) * y.spread) / size
         gone = self._underflow(value, lambda: (x.value != 0) & np.isfinite(y.value))
         return self._risky(value, noise + gone, risky, x, y)
 
     def negative(self, x: NoisyArray) -> NoisyArray:
-        return NoisyArray(-x.value, x.noise, x.unit)
+        return NoisyArray(-x.value, x.noise, x.unit, shared=x.shared)
 
     def exp(self, x: NoisyArray) -> NoisyArray:
         """The rise of `exp` over the noise of its operand; see `_exp_rise`."""
@@ -282,6 +340,8 @@ class Noise:
         size = np.abs(x.value)
         # As for a divisor: the logarithm has no bounded slope near zero.
         risky = (x.spread > 0) & (2 * x.spread >= size)
+        if x.shared:
+            risky &= size > 0
         return self._risky(np.log(x.value), x.spread / size, risky, x)
 
     def sqrt(self, x: NoisyArray) -> NoisyArray:
@@ -292,7 +352,7 @@ class Noise:
         return self._risky(value, reach, (x.value < 0) & (spread >= -x.value), x)
 
     def absolute(self, x: NoisyArray) -> NoisyArray:
-        return NoisyArray(np.abs(x.value), x.noise, x.unit)
+        return NoisyArray(np.abs(x.value), x.noise, x.unit, shared=x.shared)
 
     def maximum(self, x: NoisyArray, y: NoisyArray) -> NoisyArray:
         return self._either(np.maximum(x.value, y.value), x, y)
@@ -302,18 +362,21 @@ class Noise:
 
     def _either(self, value: Array, x: NoisyArray, y: NoisyArray) -> NoisyArray:
         """A maximum or minimum: the noise of those operands that may be chosen."""
+        if x is y:
+            return x
+        if x.noise is None and y.noise is None and x.unit == y.unit:
+            return NoisyArray(value, None, x.unit, shared=x.shared and y.shared)
         noise = np.maximum(_competing(x, value), _competing(y, value))
         return settled(value, np.broadcast_to(noise, value.shape), lambda: any_unsure(x, y))
 
     def compare(self, how: str, x: NoisyArray, y: NoisyArray) -> NoisyArray:
         """A truth value, unsure where the operands are within their noise."""
         value = _PLAIN.compare(how, x.value, y.value)
-        if x is y:
-            return NoisyArray(value)
+        if x is y or (x.shared and y.shared):
+            return NoisyArray(value, shared=True)
         noise = x.spread + y.spread
         # Negated, so that a NaN distance counts as open.
-        open_ = (noise > 0) & ~(_distance(x.value, y.value) > noise)
-        return NoisyArray(value, np.where(open_, np.inf, 0.0))
+        return _open_where(value, (noise > 0) & ~(_distance(x.value, y.value) > noise))
 
     def select(self, where: NoisyArray, x: NoisyArray, y: NoisyArray) -> NoisyArray:
         """The chosen operand.
@@ -323,6 +386,9 @@ class Noise:
         value = np.where(where.value, x.value, y.value)
         chosen = np.where(where.value, x.spread, y.spread)
         if where.noise is None:
+            if x.noise is None and y.noise is None and x.unit == y.unit:
+                shared = where.shared and x.shared and y.shared
+                return NoisyArray(value, None, x.unit, shared=shared)
             return NoisyArray(value, np.broadcast_to(chosen, value.shape))
         # Either branch may be taken: the value is within the distance of both.
         between = _distance(x.value, y.value) + np.maximum(x.spread, y.spread)
@@ -334,6 +400,8 @@ class Noise:
         """A function, with the noise that each argument contributes."""
         values = [argument.value for argument in arguments]
         value = _PLAIN.function(function, *values)
+        if function.integral and all(argument.shared for argument in arguments):
+            return NoisyArray(value, shared=True)
         noise, open_ = NOTHING, np.zeros((), np.bool_)
         for place, argument in enumerate(arguments):
             if argument.noise is not None or argument.unit:
@@ -341,6 +409,11 @@ class Noise:
                     function, values, value, place, argument.spread
                 )
                 noise, open_ = noise + through, open_ | opened
+        if function.integral and not np.any(open_):
+            # A step is not rounded, and is no step where the argument is near none.
+            if not np.any(noise):
+                return NoisyArray(value)
+            return settled(value, noise, lambda: any_unsure(*arguments))
         if function.positive:
             noise = noise + self._underflow(value, lambda: _all_finite(values))
         return self._risky(value, noise, open_, *arguments)
@@ -382,6 +455,10 @@ class Noise:
     def sum(self, x: NoisyArray, axes: Sequence[int]) -> NoisyArray:
         """Noises of many summands add as independent ones; the sum is rounded `roundings` times."""
         value = _PLAIN.sum(x.value, axes)
+        if x.value.shape == value.shape:
+            return x
+        if x.certain and self._counts(_PLAIN.sum(np.abs(x.value), axes), x):
+            return NoisyArray(value)
         squares = _PLAIN.sum(x.value * x.value, axes)
         rounding = self.unit * roundings(x.value.size, value.size)
         if x.noise is None:
@@ -390,37 +467,49 @@ class Noise:
             noise = np.sqrt(squares * (rounding**2 + x.unit**2))
         else:
             noise = np.sqrt(_PLAIN.sum(x.noise * x.noise, axes) + squares * rounding**2)
-        return settled(value, noise + np.abs(value) * rounding, lambda: _any_along(x, axes))
+        total = settled(value, noise + np.abs(value) * rounding, lambda: _any_along(x, axes))
+        return self._kept(total, x)
 
     def largest(self, x: NoisyArray, axes: Sequence[int]) -> NoisyArray:
         """The noise of those elements that may be the maximum; see `_competing`."""
         value = _PLAIN.largest(x.value, axes)
+        if x.value.shape == value.shape:
+            return x
         if x.noise is None:
-            return NoisyArray(value, None, x.unit)
+            return NoisyArray(value, None, x.unit, shared=x.shared)
         noise = np.max(_competing(x, value), axis=tuple(axes), keepdims=True, initial=0.0)
         return settled(value, noise, lambda: _any_along(x, axes))
 
     def matmul(self, x: NoisyArray, y: NoisyArray) -> NoisyArray:
         """The noise of a sum of products, each of which is rounded too."""
         value = x.value @ y.value
+        if self._counts(value, x, y) and self._counts(np.abs(x.value) @ np.abs(y.value), x, y):
+            return NoisyArray(value)
         rounding = self.unit * roundings(x.value.shape[-1], 1)
         crossed = np.sqrt(
             _product_variance(x, y, math.hypot(rounding, math.sqrt(2) * self.product_unit))
         )
         gone = self._underflow(value, lambda: crossed > 0)
         noise = crossed + np.abs(value) * rounding + gone
-        return settled(value, noise, lambda: _any_along(x, (-1,)) | _any_along(y, (-2,)))
+        product = settled(value, noise, lambda: _any_along(x, (-1,)) | _any_along(y, (-2,)))
+        return self._kept(product, x, y)
 
     def size(self, x: NoisyArray, axis: int) -> NoisyArray:
-        return NoisyArray(_PLAIN.size(x.value, axis))
+        return NoisyArray(_PLAIN.size(x.value, axis), shared=True)
 
     def broadcast(self, x: NoisyArray, shape: Sequence[Number]) -> NoisyArray:
+        if x.value.shape == tuple(shape):
+            return x  # the same object: see `subtract` and `compare`
         return x.moved(lambda array: _PLAIN.broadcast(array, shape))
 
     def reshape(self, x: NoisyArray, shape: Sequence[Number]) -> NoisyArray:
+        if x.value.shape == tuple(shape):
+            return x  # the same object: see `subtract` and `compare`
         return x.moved(lambda array: _PLAIN.reshape(array, shape))
 
     def transpose(self, x: NoisyArray, axes: Sequence[int]) -> NoisyArray:
+        if tuple(axes) == tuple(range(x.value.ndim)):
+            return x
         return x.moved(lambda array: _PLAIN.transpose(array, axes))
 
     def slice(self, x: NoisyArray, axis: int, start: Number, stop: Number, step: int) -> NoisyArray:
@@ -428,8 +517,10 @@ class Noise:
 
     def concatenate(self, xs: Sequence[NoisyArray], axis: int) -> NoisyArray:
         value = _PLAIN.concatenate([x.value for x in xs], axis)
+        if len(xs) == 1:
+            return xs[0]
         if all(x.noise is None and x.unit == xs[0].unit for x in xs):
-            return NoisyArray(value, None, xs[0].unit)
+            return NoisyArray(value, None, xs[0].unit, shared=all(x.shared for x in xs))
         parts = [np.broadcast_to(x.spread, x.value.shape) for x in xs]
         return NoisyArray(value, _PLAIN.concatenate(parts, axis))
 
@@ -438,7 +529,7 @@ class Noise:
     ) -> NoisyArray:
         padded = _PLAIN.pad(x.value, axis, low, high, value)
         if x.noise is None:
-            return NoisyArray(padded, None, x.unit)
+            return NoisyArray(padded, None, x.unit, shared=x.shared)
         return NoisyArray(padded, _PLAIN.pad(x.noise, axis, low, high, Fraction(0)))
 
     def diagonal(self, x: NoisyArray) -> NoisyArray:
@@ -466,8 +557,8 @@ class Noise:
     def argmax(self, x: NoisyArray, axis: int) -> NoisyArray:
         """A place, unsure where noise may make another element the largest."""
         value = _PLAIN.argmax(x.value, axis)
-        if x.noise is None and not x.unit:
-            return NoisyArray(value)
+        if x.certain or x.shared:
+            return NoisyArray(value, shared=x.shared)
         chosen = _PLAIN.iota(x.value.shape, axis) == value
         rivals = np.where(chosen, -np.inf, x.value + x.spread)
         least = _PLAIN.take(x.value - x.spread, value, axis)
@@ -492,16 +583,30 @@ class Noise:
     def cast(self, x: NoisyArray, dtype: str) -> NoisyArray:
         """Casts to integers and truth values are exact, or unsure where noise crosses a step."""
         value = _PLAIN.cast(x.value, dtype)
+        if dtype in (DType.BOOL, DType.I32) and x.shared:
+            return NoisyArray(value, shared=True)
         if dtype == DType.BOOL:
-            open_ = (x.spread > 0) & (np.abs(x.value) <= x.spread)
-            return NoisyArray(value, np.where(open_, np.inf, 0.0))
+            return _open_where(value, (x.spread > 0) & (np.abs(x.value) <= x.spread))
         if dtype == DType.I32:
-            open_ = np.trunc(x.value - x.spread) != np.trunc(x.value + x.spread)
-            return NoisyArray(value, np.where(open_, np.inf, 0.0))
-        return NoisyArray(value, x.noise, x.unit)
+            return _truncated(x)
+        # A narrower type rounds, and what it rounds is another number.
+        type_ = DType(dtype)
+        wide = UNIT.get(type_, 1.0) <= x.unit or (x.certain and _holds(type_, value))
+        return NoisyArray(value, x.noise, x.unit, shared=x.shared and wide)
 
     def shape(self, x: NoisyArray) -> tuple[int, ...]:
         return x.value.shape
+
+
+def _truncated(x: NoisyArray) -> NoisyArray:
+    """Whole numbers towards zero, unsure where the noise reaches another one."""
+    low, high = np.trunc(x.value - x.spread), np.trunc(x.value + x.spread)
+    return _open_where(np.trunc(x.value), low != high)
+
+
+def _open_where(value: Array, open_: Array) -> NoisyArray:
+    """A truth value or whole number, unsure where it is `open_`."""
+    return NoisyArray(value, np.where(open_, np.inf, 0.0) if np.any(open_) else None)
 
 
 def _distance(x: Array, y: Array) -> Array:

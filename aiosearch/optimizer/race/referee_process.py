@@ -169,6 +169,8 @@ class _HostRun:
         self.inputs = program.inputs
         self.outputs = program.outputs
         self.asks_for = program.asks_for
+        # Of a candidate nothing is known but what it gives.
+        self.points = program.points if side == 0 else ()
 
     def unit(self, dtype: DType) -> float:
         return self._truth.unit(dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from aiosearch.equivalence.rounding.machine import MOST, execute
 from aiosearch.equivalence.rounding.noise import (
     REAL,
     TYPED,
+    Noise,
     NoisyArray,
     exactly,
     stored,
@@ -259,3 +261,32 @@ def test_truth_values_that_noise_decides_are_met_as_numbers_are(meet: str) -> No
     (chosen,) = execute(program, REAL, [noisy])
     assert np.isfinite(chosen.spread[[0, 1, 3]]).all()
     assert chosen.spread[2] > 1
+
+
+def test_numbers_that_every_program_has_are_compared_for_certain() -> None:
+    """Inputs that are equal, and sums of few digits; not what is rounded on the way."""
+    x = stored(np.asarray([1.0, 2.5]), DType.F32)
+    algebra = Noise(2.0**-24, 2.0**-149)
+    half = algebra.constant(Fraction(1, 2))
+    assert not algebra.compare("<", x, algebra.absolute(x)).unsure.any()
+    total, other = algebra.add(x, half), algebra.subtract(x, algebra.negative(half))
+    assert not algebra.compare("<", total, other).unsure.any()
+    third = algebra.multiply(x, algebra.constant(Fraction(1, 3)))
+    assert algebra.compare("<", third, algebra.negative(algebra.negative(third))).unsure.all()
+
+
+def test_a_zero_that_every_program_has_divides_for_certain() -> None:
+    x = stored(np.asarray([1.0, 2.0]), DType.F32)
+    algebra = Noise(2.0**-24, 2.0**-149)
+    one = algebra.constant(Fraction(1))
+    with np.errstate(divide="ignore"):
+        quotient = algebra.divide(one, algebra.subtract(x, one))
+    assert np.isinf(quotient.value[0])
+    assert not quotient.unsure.any()
+
+
+def test_small_whole_numbers_are_counted_without_rounding() -> None:
+    algebra = Noise(2.0**-24, 2.0**-149)
+    places = algebra.iota((4, 8), 1)
+    assert algebra.sum(algebra.multiply(places, places), (1,)).certain
+    assert not algebra.add(places, algebra.constant(Fraction(2**20))).certain
