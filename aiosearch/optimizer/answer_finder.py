@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from types import TracebackType
 
@@ -60,6 +61,7 @@ from .outcomes.roofline import work
 from .outcomes.unfinished_work import WorkKind, WorkRecord, WorkStore
 from .progress import ProgressReporter
 from .race.as_called import LONGEST, RERUNS, AsCalledRace, AsCalledTimes, is_quiet
+from .race.entrants import GivenInputs
 from .race.guesses import decoded, encoded
 from .race.recorded_executor import RecordedExecutor
 from .race.selection import Selection
@@ -72,6 +74,7 @@ from .race.whole_function import (
     whole_key,
 )
 from .trace.pieces import Subject
+from .trace.region_arguments import RegionArguments
 from .trace.splice import Packed, Replacement
 from .trace.traced import CutFunction
 
@@ -97,6 +100,8 @@ class AnswerFinder:
     settings: JaxSettings
     """The settings of jax under which the answers will run."""
     reporter: ProgressReporter = field(default_factory=ProgressReporter)
+    arguments: RegionArguments | None = field(default=None, init=False)
+    """What the programs are given where the function is called with the user's arguments."""
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     _generation: GenerationProcess | None = None
     _work: WorkStore = field(init=False)
@@ -149,7 +154,7 @@ class AnswerFinder:
         self.tell(f"{program.name}: {count} way{'s' * (count != 1)} to write it")
         selector = Selector(
             executor, program, rung.budget, self.seed, self.strict, self.tell, self.settings,
-            generator, record,
+            generator, record, self._given(subject),
         )  # fmt: skip
         selection = await selector.select(contenders)
         if last and selection.in_doubt:
@@ -175,7 +180,7 @@ class AnswerFinder:
         self.tell(f"{subject.program.name}: racing again what noise may have hidden")
         selector = Selector(
             await self._ready(), subject.program, rung.budget, self.seed, self.strict, self.tell,
-            self.settings,
+            self.settings, given=self._given(subject),
         )  # fmt: skip
         selection = await selector.select(decoded(earlier.guesses))
         # What was verified and won stays, where noise alone speaks against it.
@@ -306,6 +311,10 @@ class AnswerFinder:
         if self.executor is None:
             self.executor = await self._stack.enter_async_context(JaxExecutor(self.platform))
         return self.executor
+
+    def _given(self, subject: Subject) -> GivenInputs | None:
+        """Computes what the user's arguments come to in a program."""
+        return None if self.arguments is None else partial(self.arguments.of, subject)
 
     def _key(self, subject: Subject) -> Key:
         return Key(

@@ -58,6 +58,7 @@ from .race.whole_function import (
     stored_arrangement,
 )
 from .trace.pieces import Subject
+from .trace.region_arguments import RegionArguments
 from .trace.splice import Packed, Replacement, Spliced
 from .trace.traced import CutFunction, Traced, trace
 
@@ -238,6 +239,7 @@ class Optimization(Generic[P, R]):
                         options.executor, options.tell, traced.settings, self._reporter,
                     ) as finder,
                 ):  # fmt: skip
+                    finder.arguments = RegionArguments(cut, traced.examples)
                     call = AsCalledRace(self._function, self._args, self._keywords, traced.examples)
                     stages = _Stages(
                         traced, cut, finder, call, platform_name, options.tell, self._reporter,

@@ -10,10 +10,11 @@ report.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
+from typing import TypeAlias
 
 import jax
 from anyio import to_thread
@@ -36,6 +37,9 @@ from .recorded_executor import run_candidate
 from .referee_process import JudgeRequest, judge_outputs
 from .selection import RaceResult, describe_objection
 
+GivenInputs: TypeAlias = Callable[[], "Sequence[Leaf] | None"]
+"""Computes inputs when they are first wanted; it blocks."""
+
 
 async def check(
     executor: Executor,
@@ -47,10 +51,12 @@ async def check(
     *,
     seed: int,
     strict: bool,
+    given: Sequence[Leaf] | None = None,
 ) -> FloatEvidence | Failure:
     """Runs both on every distribution of inputs; a `Failure` is that of the side that cannot run.
 
-    `packer` makes the inputs that the candidate wants from those of the program.
+    `packer` makes the inputs that the candidate wants from those of the program. Inputs that are
+    `given` are one distribution more.
     """
     sides = original, candidate
 
@@ -65,7 +71,8 @@ async def check(
 
     text = await to_thread.run_sync(to_json, program)
     unit = product_unit(executor.platform, original.candidate.precision)
-    return await judge_outputs(JudgeRequest(text, dict(inputs.draws), seed, strict, unit), run)
+    request = JudgeRequest(text, dict(inputs.draws), seed, strict, unit)
+    return await judge_outputs(request, run, given)
 
 
 MEMORY = (
@@ -88,6 +95,8 @@ class Entrants:
     """The settings of jax under which the winner will run."""
     record: WorkRecord = field(default_factory=WorkRecord.nowhere)
     """What was checked before."""
+    given: GivenInputs | None = None
+    """Gives what the user's arguments come to in this program, if they do."""
     compiled: dict[CandidateSource, Compiled] = field(default_factory=dict)
     """The contenders that are in, compiled, in the order in which they came."""
     notes: dict[CandidateSource, str] = field(default_factory=dict)
@@ -275,4 +284,5 @@ class Entrants:
             before,
             seed=self.seed,
             strict=self.strict,
+            given=None if self.given is None else await to_thread.run_sync(self.given),
         )

@@ -29,6 +29,7 @@ from msgspec import Struct
 from ...capture.jax_types import Leaf
 from ...equivalence.floats import ENOUGH, FloatEvidence, FloatStatus, compare_on, compare_sides
 from ...equivalence.overflow_inputs import overflow_inputs
+from ...equivalence.program_inputs import FLOAT_DISTRIBUTIONS
 from ...equivalence.rounding.machine import rounded
 from ...equivalence.rounding.noise import NoisyArray
 from ...equivalence.runnables import ExecutedProgram
@@ -68,6 +69,8 @@ class JudgeRequest(Struct, frozen=True, tag=True):
     strict: bool
     product_unit: float = 0.0
     """By what the device rounds operands of float32 products."""
+    given: tuple[Parcel, ...] = ()
+    """Inputs that the user's arguments are or come to, in the letterbox; empty where none are."""
 
 
 class OutputsWanted(Struct, frozen=True, tag=True):
@@ -98,23 +101,26 @@ _decode_reply: msgspec.msgpack.Decoder[OutputsWanted | JudgedOutputs | RequestFa
 )
 
 
-async def judge_outputs(case: JudgeRequest, run: Run) -> FloatEvidence | Failure:
+async def judge_outputs(
+    case: JudgeRequest, run: Run, given: Sequence[Leaf] | None = None
+) -> FloatEvidence | Failure:
     """Compares both sides; a `Failure` is that of the side that cannot run. Raises `OptimizeError`.
 
     Besides `FLOAT_DISTRIBUTIONS` it draws the inputs that a race is run on, where fewer than
     `ENOUGH` of those say anything, or where they leave out an output; and inputs so large that what
-    computes something larger than the original does overflows. A referee that dies has one
-    successor.
+    computes something larger than the original does overflows. Inputs that are `given` are one
+    distribution more. A referee that dies has one successor.
     """
     try:
-        return await _judged(case, run)
+        return await _judged(case, run, given or ())
     except WorkerGone:
-        return await _judged(case, run)
+        return await _judged(case, run, given or ())
 
 
-async def _judged(case: JudgeRequest, run: Run) -> FloatEvidence | Failure:
+async def _judged(case: JudgeRequest, run: Run, given: Sequence[Leaf]) -> FloatEvidence | Failure:
     async with _letterbox() as letterbox, _referee(letterbox) as referee:
-        referee.send(_encode(case))
+        parcels = await _put(letterbox, given) if given else ()
+        referee.send(_encode(msgspec.structs.replace(case, given=parcels)))
         # The referee leads: it asks for a run of either side as often as it wants, then gives its
         # verdict.
         while True:
@@ -194,18 +200,23 @@ class _HostRun:
         return self._truth.truth(inputs)
 
 
-def compared(case: JudgeRequest, ours: _HostRun, theirs: _HostRun) -> FloatEvidence:
+def compared(
+    case: JudgeRequest, ours: _HostRun, theirs: _HostRun, given: Sequence[Leaf] | None = None
+) -> FloatEvidence:
     """On the usual distributions, and on more where these do not tell enough.
 
     What none of them speaks against runs on vast inputs too, which tell whether it overflows. To
     pass on vast inputs is no evidence where there is none elsewhere.
     """
     seed, strict = case.seed, case.strict
-    evidence = compare_sides(ours, theirs, seed=seed, strict=strict)
+    evidence = compare_sides(ours, theirs, seed=seed, strict=strict, given=given)
     if evidence.outcome == "differ":
         return evidence
     trials = evidence.trials
-    if evidence.counted < ENOUGH or evidence.unseen:
+    telling = [trial for trial in trials if trial.status is not FloatStatus.SKIPPED]
+    # Chosen points are few: where a program is finite there, that says little of it elsewhere.
+    drawn = [trial for trial in telling if trial.distribution in FLOAT_DISTRIBUTIONS]
+    if len(drawn) < ENOUGH or evidence.unseen:
         # Some programs are accurate nowhere but on inputs like those of the race: without them
         # nothing is said.
         trials += tuple(
@@ -219,8 +230,8 @@ def compared(case: JudgeRequest, ours: _HostRun, theirs: _HostRun) -> FloatEvide
     usual = replace(evidence, trials=trials)
     # To pass counts only where the usual distributions agree: else vast inputs, on which little can
     # be judged, would be the only evidence.
-    telling = {FloatStatus.FAILED, *({FloatStatus.PASSED} if usual.outcome == "agree" else ())}
-    return replace(usual, trials=(*trials, *(trial for trial in vast if trial.status in telling)))
+    counts = {FloatStatus.FAILED, *({FloatStatus.PASSED} if usual.outcome == "agree" else ())}
+    return replace(usual, trials=(*trials, *(trial for trial in vast if trial.status in counts)))
 
 
 def _drawn(case: JudgeRequest, seed: int) -> list[Leaf]:
@@ -253,8 +264,10 @@ def _verdict(
 ) -> JudgedOutputs | RequestFailed:
     try:
         program = ExecutedProgram(from_json(case.program), case.product_unit)
+        # Before anything else is put in their place.
+        given = _take_outputs(letterbox, case.given) if case.given else None
         ours, theirs = (_HostRun(side, program, channel, letterbox) for side in (0, 1))
-        return JudgedOutputs(compared(case, ours, theirs).remarked(program.program))
+        return JudgedOutputs(compared(case, ours, theirs, given).remarked(program.program))
     # The host is gone: nobody reads an answer, and `serve_requests` ends.
     except (EOFError, ConnectionError):
         raise

@@ -26,7 +26,7 @@ from ..jax_settings import JaxSettings, current_settings
 from ..outcomes.evidence import Tried
 from ..outcomes.report import Tell
 from ..outcomes.unfinished_work import WorkRecord
-from .entrants import Entrants
+from .entrants import Entrants, GivenInputs
 from .kernel_tuning import KernelMaker, tune_kernels
 from .selection import (
     CONFIRMATION_SEED_OFFSET,
@@ -62,6 +62,8 @@ class Selector:
     """Writes further kernels, in addition to those among the contenders."""
     record: WorkRecord = field(default_factory=WorkRecord.nowhere)
     """What was checked before."""
+    given: GivenInputs | None = None
+    """Gives what the user's arguments come to in this program, if they do."""
     _finals: dict[CandidateSource, RaceResult] = field(default_factory=dict)
     _sure: dict[CandidateSource, FloatEvidence] = field(default_factory=dict)
     """What has won once more, and the evidence for it; it need not do so again."""
@@ -83,6 +85,7 @@ class Selector:
             self.tell,
             self.settings,
             self.record,
+            self.given,
         )
 
     async def select(self, contenders: Sequence[CandidateSource]) -> Selection:

@@ -150,6 +150,20 @@ async def test_the_inputs_of_the_race_speak_against_a_candidate() -> None:
     assert found.outcome == "differ"
 
 
+async def test_what_is_given_speaks_against_a_candidate() -> None:
+    """The user's arguments are as no other inputs are, and are handed over in shared memory."""
+
+    def wrong(x: Any) -> Any:
+        return np.where(x == 12345, 0, 2 * x)
+
+    given = np.full(X.shape, 12345, np.float32)
+    asked = case(DOUBLED)
+    found = await judge_outputs(asked, running(double, wrong), [given])
+    assert isinstance(found, FloatEvidence)
+    assert found.failed == ("given",)
+    assert (await evidence(asked, double, wrong)).outcome == "agree"
+
+
 async def test_where_no_inputs_say_anything_it_is_unknown() -> None:
     def nothing(x: Any) -> Any:
         return x * np.nan
