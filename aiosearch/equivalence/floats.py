@@ -334,7 +334,7 @@ def compare_floats(
     *,
     seed: int = 0,
     strict: bool = False,
-    distributions: Sequence[str] = FLOAT_DISTRIBUTIONS,
+    distributions: Sequence[str] | None = None,
     given: Sequence[Array] | None = None,
     limits: Limits = NO_LIMITS,
     tolerance: float | None = None,
@@ -348,7 +348,7 @@ def compare_floats(
     require_comparable(a, b)
     evidence = compare_sides(
         limited(ExecutedProgram(a), limits),
-        ExecutedProgram(b),
+        limited(ExecutedProgram(b), limits),
         seed=seed,
         strict=strict,
         distributions=distributions,
@@ -365,12 +365,14 @@ def compare_sides(
     *,
     seed: int,
     strict: bool,
-    distributions: Sequence[str] = FLOAT_DISTRIBUTIONS,
+    distributions: Sequence[str] | None = None,
     given: Sequence[Array] | None = None,
     tolerance: float | None = None,
     seconds: float | None = None,
 ) -> FloatEvidence:
     """Compares whatever can be run, on each of `distributions`; the truth is that of `a`.
+
+    Without `distributions` these are all that say something of either side.
 
     What is `given` are inputs that `a` is known to be run on, if any are; they are first. With a
     `tolerance` an error may come to this share of the value, or of the root mean square of its
@@ -381,8 +383,9 @@ def compare_sides(
     trials = []
     if given is not None:
         trials.append(compare_on(in_types(a.inputs, given), a, b, GIVEN, strict, tolerance))
-    names = [(a, name, name) for name in (*distributions, *a.points, *not_finite(a, strict))]
-    if SINGULAR in b.points:
+    usual = (*FLOAT_DISTRIBUTIONS, *a.points) if distributions is None else distributions
+    names = [(a, name, name) for name in (*usual, *not_finite(a, strict))]
+    if SINGULAR in b.points and distributions is None:
         # Where the candidate divides by zero, the original may well be a number.
         names.append((b, SINGULAR, OF_CANDIDATE))
     for at, (side, drawn, name) in enumerate(names):
@@ -448,6 +451,9 @@ class _FloatOutput:
         strict: bool,
     ) -> None:
         self.number = number
+        facts = side.facts[number]
+        # Finite on no input, and the candidate is like it.
+        self.never = not ours.size or (facts.never_finite and not np.isfinite(theirs).any())
         self.dtype = dtype
         self.shape = ours.shape
         self.ours = ours.astype(np.float64)
@@ -455,7 +461,7 @@ class _FloatOutput:
         self.truth = truth.value.astype(np.float64)
         unit = side.unit(dtype)
         # What was rounded to a narrow type has no more digits in a wide one.
-        self.loss = math.sqrt(max(unit, side.coarsest(number)))
+        self.loss = math.sqrt(max(unit, facts.coarsest))
         finite = np.isfinite(self.ours)
         # An element counts if its noise is small beside the output's largest value: small elements
         # of a large output are compared too, at the output's scale.
@@ -465,6 +471,9 @@ class _FloatOutput:
         # How much of its noise bound each error of the original uses.
         shares = np.abs(self.ours - self.truth) / np.where(noise > 0, noise, np.inf)
         clear = both_finite & (_observed_share(shares, both_finite) * noise <= self.loss * size)
+        # One run shows all that there is of a constant: what gives the same is the same.
+        self.same = np.equal(self.ours, self.theirs) & facts.constant
+        clear |= both_finite & self.same
         self.compared = finite & clear
         self.undetermined = int(np.count_nonzero(finite & ~clear))
         self.newly_defined = int(np.count_nonzero(~finite & np.isfinite(self.theirs)))
@@ -495,14 +504,14 @@ class _FloatOutput:
             self.ulp *= 2
         self.original = self._errors(self.ours)
         self.candidate = self._errors(self.theirs)
-        off = np.abs(np.where(self.compared, self.ours - self.truth, 0.0))
+        off = np.abs(np.where(self.compared & ~self.same, self.ours - self.truth, 0.0))
         # √unit of the scale is half of the digits: such an original is no measure for a candidate.
         self.lost = bool(np.any(off > self.loss * size))
 
     def _errors(self, values: Array) -> Array:
         """Errors of `values` in units in the last place, where they are compared."""
         off = np.abs(values - self.truth)
-        return np.where(self.compared & (off > 0), off / self.ulp, 0.0)
+        return np.where(self.compared & ~self.same & (off > 0), off / self.ulp, 0.0)
 
     @cached_property
     def absolute_error(self) -> float:
@@ -516,7 +525,9 @@ class _FloatOutput:
         size = _largest(values)
         # Scaled first: squares of large values overflow.
         usual = size * math.sqrt(float(np.mean(np.square(values / size)))) if size > 0 else 0.0
-        return _largest(off / np.where(off > 0, np.maximum(np.abs(self.truth), usual), 1.0))
+        # Where all that should be there is 0, any error is infinitely large beside it.
+        with np.errstate(all="ignore"):
+            return _largest(off / np.where(off > 0, np.maximum(np.abs(self.truth), usual), 1.0))
 
     @property
     def _off(self) -> Array:
@@ -584,7 +595,9 @@ def _judged(distribution: str, outputs: list[_FloatOutput], tolerance: float | N
         undetermined=sum(output.undetermined for output in outputs),
         newly_defined=sum(output.newly_defined for output in outputs),
         unseen=tuple(
-            output.number for output in outputs if output.ours.size and not output.compared.any()
+            output.number
+            for output in outputs
+            if output.ours.size and not output.compared.any() and not output.never
         ),
         overflows=status is FloatStatus.FAILED
         and all(output.overflows(most) for output in outputs),
@@ -626,6 +639,8 @@ def _status(
     if not any(output.compared.any() for output in outputs):
         if any(output.undetermined for output in outputs):
             return FloatStatus.SKIPPED, "rounding decides the original's value"
+        if all(output.never for output in outputs):
+            return FloatStatus.PASSED, "neither is finite, and the original is so on no input"
         return FloatStatus.SKIPPED, "the original is nowhere finite"
     # Errors beyond half of the digits, counted in units.
     if any(original > 1 / output.loss for output in outputs):

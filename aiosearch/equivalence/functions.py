@@ -19,10 +19,9 @@ from ..tensor.types import EXACT, WHOLE, DType, TensorType
 from .distributions import LIMITS, TIES, draw
 from .floats import FloatEvidence, FloatStatus, Trial, compare_sides
 from .input_limits import NO_LIMITS, Limits, limited, within
-from .program_inputs import FLOAT_DISTRIBUTIONS
 from .rounding.machine import UNIT
-from .rounding.noise import NoisyArray, exactly, has_few_digits, remembered, roundings
-from .runnables import ExecutedProgram, RunnableSide, require_alike
+from .rounding.noise import NoisyArray, exactly, remembered, roundings
+from .runnables import ExecutedProgram, OutputFacts, RunnableSide, require_alike
 from .typical_inputs import TYPICAL, InputRange, RangeSearch, in_ranges, ranges_by_shape
 from .verdict import Status, Verdict
 
@@ -58,7 +57,7 @@ def compare_functions(
     *,
     seed: int = 0,
     strict: bool = False,
-    distributions: Sequence[str] = FLOAT_DISTRIBUTIONS,
+    distributions: Sequence[str] | None = None,
     given: Sequence[Array] | None = None,
     limits: Limits = NO_LIMITS,
     tolerance: float | None = None,
@@ -75,7 +74,7 @@ def compare_functions(
     require_alike(ours, theirs, "functions")
     return compare_sides(
         limited(ours, limits),
-        theirs,
+        limited(theirs, limits),
         seed=seed,
         strict=strict,
         distributions=distributions,
@@ -159,16 +158,16 @@ class _Estimated:
         self.outputs = function.outputs
         self.asks_for = ()  # nobody knows
         whole = any(type_.dtype in WHOLE for type_ in function.inputs)
+        # What is between inputs and outputs is not known.
+        units = [UNIT.get(type_.dtype, 0.0) for type_ in function.inputs]
+        self.facts = [
+            OutputFacts(max([*units, UNIT.get(type_.dtype, 0.0)])) for type_ in function.outputs
+        ]
         self.points = (TIES, *((LIMITS,) * whole))
 
     def unit(self, dtype: DType) -> float:
         """The unit of `dtype`; float64's for types that are exact."""
         return UNIT.get(dtype, UNIT[DType.F64])
-
-    def coarsest(self, output: int) -> float:
-        """That of all inputs and of the output itself: what is between is not known."""
-        types = [*self.inputs, self.outputs[output]]
-        return max(UNIT.get(type_.dtype, 0.0) for type_ in types)
 
     def draw(self, distribution: str, seed: int) -> list[Array]:
         if distribution in TYPICAL:
@@ -192,12 +191,12 @@ class _Estimated:
     def truth(self, inputs: Sequence[Array]) -> list[NoisyArray]:
         """Float64 outputs, with the largest change over `NEARBY` runs as noise.
 
-        Numbers of few digits are chosen points, and decisions about them certain: equal ones are
-        moved alike, and where they decide is no noise.
+        Eighths are chosen points, and decisions about them certain: equal ones are moved alike, and
+        where they decide is no noise.
         """
         exact = [exactly(x).value for x in inputs]
         values = self._double(exact)
-        chosen = all(map(has_few_digits, exact))
+        chosen = all(map(_is_chosen, exact))
         noises = [np.zeros(value.shape) for value in values]
         for turn in range(NEARBY):
             moved = self._double(self._moved(exact, turn, alike=chosen))
@@ -241,6 +240,12 @@ class _Estimated:
             x * (1 + sign * _step(type_.dtype, x.size)) if type_.dtype in UNIT else x
             for x, sign, type_ in zip(inputs, signs, self.inputs, strict=True)
         ]
+
+
+def _is_chosen(x: Array) -> bool:
+    """Whether all values are eighths, as those of ties are and none that is drawn at random."""
+    with np.errstate(all="ignore"):
+        return bool(np.all(x * 8 == np.rint(x * 8)))
 
 
 def _without_jumps(value: Array, noise: Array, dtype: DType) -> Array:

@@ -95,12 +95,11 @@ class LimitedSide:
         self.inputs: Sequence[TensorType] = side.inputs
         self.outputs: Sequence[TensorType] = side.outputs
         self.asks_for = side.asks_for
+        self.points = side.points
+        self.facts = side.facts
 
     def unit(self, dtype: DType) -> float:
         return self._side.unit(dtype)
-
-    def coarsest(self, output: int) -> float:
-        return self._side.coarsest(output)
 
     def draw(self, distribution: str, seed: int) -> list[Array]:
         return [

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 from ..tensor.errors import ShapeError
 from ..tensor.floats import Array
-from ..tensor.terms import LITERAL, Program, Term, walk
+from ..tensor.terms import INPUT, LITERAL, Program, Term, walk
 from ..tensor.types import DType, Place, TensorType
 from .distributions import NANS, SPECIAL, special
+from .never_finite import never_finite
 from .program_inputs import chosen_points, draw_for
 from .rounding.machine import OWN, UNIT, execute
 from .rounding.noise import TYPED, TYPED_ROUGHLY, NoisyArray, stored_inputs
 from .tensorfloat import has_products
 
 _COMPARISONS = ("less", "less_equal", "equal", "not_equal")
+
+
+@dataclass(frozen=True)
+class OutputFacts:
+    """What is known of an output without running it."""
+
+    coarsest: float
+    """The largest unit among the types that it is computed from."""
+    never_finite: bool = False
+    """Whether it is finite on no input."""
+    constant: bool = False
+    """Whether no input has a part in it, so that a single run shows all of it."""
 
 
 class RunnableSide(Protocol):
@@ -39,12 +53,13 @@ class RunnableSide(Protocol):
         """The distributions of chosen points, such as equal numbers, that matter to it."""
         ...
 
-    def unit(self, dtype: DType) -> float:
-        """The relative error that outputs of `dtype` have at least, where it rounds."""
+    @property
+    def facts(self) -> Sequence[OutputFacts]:
+        """What is known of each output without running it."""
         ...
 
-    def coarsest(self, output: int) -> float:
-        """The largest unit among the types that an output is computed from."""
+    def unit(self, dtype: DType) -> float:
+        """The relative error that outputs of `dtype` have at least, where it rounds."""
         ...
 
     def draw(self, distribution: str, seed: int) -> list[Array]:
@@ -75,28 +90,15 @@ class ExecutedProgram:
         self.asks_for = asked_for(program)
         self.points = chosen_points(program)
 
+    @cached_property
+    def facts(self) -> tuple[OutputFacts, ...]:
+        pairs = zip(self.program.outputs, never_finite(self.program), strict=True)
+        return tuple(_facts(output, never) for output, never in pairs)
+
     def unit(self, dtype: DType) -> float:
         """The unit of `dtype`, or that of the matrix unit for float32."""
         unit = UNIT.get(dtype, UNIT[DType.F64])
         return max(unit, self._product_unit) if dtype is DType.F32 else unit
-
-    def coarsest(self, output: int) -> float:
-        return self._coarsest[output]
-
-    @cached_property
-    def _coarsest(self) -> list[float]:
-        """`coarsest` of each output; values inside of kernels are in registers."""
-        return [
-            max(
-                (
-                    UNIT.get(term.dtype, 0.0)
-                    for term in walk([output])
-                    if term.place is Place.DEVICE
-                ),
-                default=0.0,
-            )
-            for output in self.program.outputs
-        ]
 
     def draw(self, distribution: str, seed: int) -> list[Array]:
         return draw_for(self.program, distribution, seed)
@@ -107,6 +109,15 @@ class ExecutedProgram:
     def truth(self, inputs: Sequence[Array]) -> list[NoisyArray]:
         machine = TYPED_ROUGHLY if self._product_unit else TYPED
         return execute(self.program, machine, stored_inputs(self.program, inputs))
+
+
+def _facts(output: Term, never: bool) -> OutputFacts:
+    """What the terms behind an output say of it."""
+    terms = walk([output])
+    # Values inside of kernels are in registers, and are not rounded to their types.
+    stored = (UNIT.get(term.dtype, 0.0) for term in terms if term.place is Place.DEVICE)
+    constant = not any(term.operator is INPUT for term in terms)
+    return OutputFacts(max(stored, default=0.0), never, constant)
 
 
 def asked_for(program: Program) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..tensor.floats import Array
 from ..tensor.terms import LITERAL, Program, Term, apply, literal
-from ..tensor.types import EXACT, Place
+from ..tensor.types import EXACT, DType, Place
 from .distributions import draw_inputs, input_draw
 from .rounding.machine import OWN, execute, rounded
 
@@ -30,6 +30,8 @@ _ROOTS = ("log", "sqrt", "rsqrt", "reciprocal")
 """Operators that are singular where their operand is zero."""
 _USUAL = (0.0, 0.5, 1.0, 2.0, 3.0)
 _MOST_LITERALS = 8
+_LARGEST = {DType.F16: 8.0}
+"""The largest point of a type in which sums of squares of larger ones overflow."""
 _MOST_POINTS = 96
 _DRAWS = 24
 _MOST_ELEMENTS = 1 << 20
@@ -109,7 +111,9 @@ def _drawn(program: Program, chosen: Array, seed: int) -> list[Array]:
         draw = input_draw(term.type, SINGULAR, seed, at)
         # Simple points come first, and are taken more often.
         places = (draw.random.random(draw.shape) ** 2 * len(chosen)).astype(np.int64)
-        values.append(rounded(chosen[places].astype(usual[at].dtype), term.dtype))
+        most = _LARGEST.get(term.dtype, math.inf)
+        held = np.where(np.abs(chosen) <= most, chosen, 0.0)
+        values.append(rounded(held[places].astype(usual[at].dtype), term.dtype))
     return values
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from testkit.programs.float_pairs import RIGHT, WRONG, elementwise, over, softmax
 
-from aiosearch.equivalence.distributions import draw_inputs, special
+from aiosearch.equivalence.distributions import TIES, draw_inputs, special
 from aiosearch.equivalence.floats import SLACK, FloatStatus, compare_floats, compare_on
 from aiosearch.equivalence.program_inputs import FLOAT_DISTRIBUTIONS
 from aiosearch.equivalence.rounding.machine import MOST
@@ -177,7 +177,7 @@ def test_who_asks_for_nan_is_given_some(known: Callable[[Term], Term], drawn: se
     plain, guard = (Program("p", (x,), (apply("sum", one, axes=(1,)),)) for one in (x, guarded))
     kept = compare_floats(guard, guard)
     assert kept.outcome == "agree"
-    assert {trial.distribution for trial in kept.trials} == {*FLOAT_DISTRIBUTIONS, *drawn}
+    assert {trial.distribution for trial in kept.trials} == {*FLOAT_DISTRIBUTIONS, TIES, *drawn}
     assert compare_floats(guard, plain).outcome == "differ"
     assert compare_floats(plain, guard).outcome == "agree"
 
@@ -197,12 +197,13 @@ def test_evidence_is_json_even_where_values_are_not_finite() -> None:
 
 def test_evidence_reads_as_one_line() -> None:
     right = compare_floats(*RIGHT["online_softmax"]("f16"))
-    assert str(right).startswith("agree on 13 distributions; at most")
+    assert str(right).startswith("agree on 16 distributions; at most")
     far = compare_floats(*elementwise(lambda x: (x + 1e9) - 1e9, lambda x: x))
     assert str(far).count(" skipped: rounding decides the original's value") == 1
     assert "; normal, small, " in str(far)
     assert str(far).startswith("unknown on 0 of 13 distributions; ")
-    weak = compare_floats(*elementwise(*[lambda x: apply("sqrt", x - 900)] * 2))
+    above = elementwise(*[lambda x: apply("sqrt", x - 900)] * 2)
+    weak = compare_floats(*above, distributions=FLOAT_DISTRIBUTIONS)
     assert str(weak).startswith("agree on only 2 of 13 distributions; ")
     wrong = compare_floats(*elementwise(lambda x: x, lambda x: x * 2))
     assert "normal failed: the candidate loses more" in str(wrong)

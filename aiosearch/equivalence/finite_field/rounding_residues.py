@@ -92,8 +92,21 @@ def _value(
 def _is_residue(term: Term, values: dict[Term, Array | None]) -> bool:
     """Whether the value is zero throughout while every operand is not."""
     value = values[term]
-    if value is None or not value.size or any(value.flat):
+    if value is None or not value.size or any(value.flat) or _vanishes_in_floats(term):
         return False
     # sub(0, 0) is no residue: that some operand is not zero is what makes the sum a cancellation.
     operands = [values[argument] for argument in term.arguments]
     return all(operand is not None and any(operand.flat) for operand in operands)
+
+
+def _vanishes_in_floats(term: Term) -> bool:
+    """Whether a number is taken from itself, which leaves nothing of rounding either."""
+    if len(term.arguments) != 2:
+        return False
+    first, second = term.arguments
+    if term.operator.name == "sub":
+        return first is second
+    return any(
+        negated.operator.name == "neg" and negated.arguments[0] is other
+        for negated, other in ((first, second), (second, first))
+    )

@@ -49,7 +49,7 @@ END = 16.0
 """A value within this many noises of a type's largest number may overflow or not."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NoisyArray:
     """A value, and the noise of each element.
 
@@ -317,6 +317,8 @@ class Noise:
         if y.certain and y.value.ndim == 0 and y.value == 1:
             return x
         value, size = x.value / y.value, np.abs(y.value)
+        if x is y and not np.any(x.unsure):
+            return NoisyArray(value)  # 1, or 0/0
         # First order fails where the divisor may be near zero.
         risky = (y.spread > 0) & (2 * y.spread >= size)
         if y.shared:
@@ -403,10 +405,12 @@ class Noise:
         if function.integral and all(argument.shared for argument in arguments):
             return NoisyArray(value, shared=True)
         noise, open_ = NOTHING, np.zeros((), np.bool_)
-        for place, argument in enumerate(arguments):
+        # One value in two places is moved in both: `rem(x, x)` is 0 whatever x is.
+        for argument in dict.fromkeys(arguments):
             if argument.noise is not None or argument.unit:
+                places = [place for place, other in enumerate(arguments) if other is argument]
                 through, opened = self._argument_noise(
-                    function, values, value, place, argument.spread
+                    function, values, value, places, argument.spread
                 )
                 noise, open_ = noise + through, open_ | opened
         if function.integral and not np.any(open_):
@@ -419,18 +423,26 @@ class Noise:
         return self._risky(value, noise, open_, *arguments)
 
     def _argument_noise(
-        self, function: Function, values: list[Array], value: Array, place: int, spread: Array
+        self,
+        function: Function,
+        values: list[Array],
+        value: Array,
+        places: Sequence[int],
+        spread: Array,
     ) -> tuple[Array, Array]:
         """What the noise of one argument becomes, and where it decides whether the value is finite.
 
         It is the larger of the change over `spread` and `spread` times the slope: the change alone
         would miss what is too small to be added to the argument.
         """
-        argument = values[place]
+        argument = values[places[0]]
 
         def ends(reach: Array) -> tuple[Array, Array]:
             low, high = (
-                _PLAIN.function(function, *values[:place], moved, *values[place + 1 :])
+                _PLAIN.function(
+                    function,
+                    *(moved if at in places else operand for at, operand in enumerate(values)),
+                )
                 for moved in (argument - reach, argument + reach)
             )
             return low, high

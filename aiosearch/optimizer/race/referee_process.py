@@ -177,12 +177,10 @@ class _HostRun:
         self.asks_for = program.asks_for
         # Of a candidate nothing is known but what it gives.
         self.points = program.points if side == 0 else ()
+        self.facts = program.facts
 
     def unit(self, dtype: DType) -> float:
         return self._truth.unit(dtype)
-
-    def coarsest(self, output: int) -> float:
-        return self._truth.coarsest(output)
 
     def draw(self, distribution: str, seed: int) -> list[Leaf]:
         return self._truth.draw(distribution, seed)

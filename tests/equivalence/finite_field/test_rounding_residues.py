@@ -64,6 +64,8 @@ def test_a_number_rounded_by_adding_a_large_one_is_decided_by_rounding() -> None
         over(A)(apply("exp", A - apply("max", A, axes=(1,), keep=True))),
         over(A, B)((A * B) - (B * A) * 0.5),
         over(A)(A * 0.0),
+        over(A)(apply("exp", A + (-A))),
+        over(A)(apply("exp", A - A)),
         over(A)(apply("sqrt", apply("mean", A * A, axes=(1,), keep=True))),
     ],
 )
