@@ -54,7 +54,9 @@ class Intervals(FactAlgebra[_Interval]):
         return _wide(self._spoiled(x, y), low, high)
 
     def subtract(self, x: _Interval, y: _Interval) -> _Interval:
-        return self.add(x, self.negative(y))
+        difference = self.add(x, self.negative(y))
+        # The value of one term: what is taken from itself leaves 0, or no number.
+        return replace(difference, low=0.0, high=0.0) if x is y else difference
 
     def multiply(self, x: _Interval, y: _Interval) -> _Interval:
         ends = [a * b for a in (x.low, x.high) for b in (y.low, y.high)]
@@ -94,8 +96,9 @@ class Intervals(FactAlgebra[_Interval]):
         return self.one_of([x, y]).at(joint(where, x, y))
 
     def function(self, function: Function, *arguments: _Interval) -> _Interval:
-        # The step of an infinity is one, where a tangent is bounded.
-        never = function.integral and all(argument.never for argument in arguments)
+        # The step of an infinity is one, and its sine no number, where a tangent is bounded.
+        unbounded = function.integral or function.name in ("sin", "cos")
+        never = unbounded and all(argument.never for argument in arguments)
         return _Interval(joint(*arguments), never=never)
 
     def sum(self, x: _Interval, axes: Sequence[int]) -> _Interval:

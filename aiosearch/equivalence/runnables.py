@@ -11,7 +11,7 @@ from typing import Protocol
 from ..tensor.errors import ShapeError
 from ..tensor.floats import Array
 from ..tensor.terms import INPUT, LITERAL, Program, Term, walk
-from ..tensor.types import DType, Place, TensorType
+from ..tensor.types import EXACT, DType, Place, TensorType
 from .distributions import NANS, SPECIAL, special
 from .never_finite import never_finite
 from .program_inputs import chosen_points, draw_for
@@ -114,10 +114,18 @@ class ExecutedProgram:
 def _facts(output: Term, never: bool) -> OutputFacts:
     """What the terms behind an output say of it."""
     terms = walk([output])
-    # Values inside of kernels are in registers, and are not rounded to their types.
-    stored = (UNIT.get(term.dtype, 0.0) for term in terms if term.place is Place.DEVICE)
     constant = not any(term.operator is INPUT for term in terms)
-    return OutputFacts(max(stored, default=0.0), never, constant)
+    return OutputFacts(max(map(_rounding, terms), default=0.0), never, constant)
+
+
+def _rounding(term: Term) -> float:
+    """The unit that a value is rounded by, in memory or in a register."""
+    if term.dtype in EXACT or term.dtype is DType.WEAK:
+        return 0.0
+    if term.place is Place.DEVICE:
+        return UNIT[term.dtype]
+    # Inside of a kernel halves are computed in single precision.
+    return UNIT[DType.F64 if term.dtype is DType.F64 else DType.F32]
 
 
 def asked_for(program: Program) -> tuple[str, ...]:
