@@ -18,6 +18,8 @@ PAGE = Path(__file__).with_name("figures.md")
 COMMAND = "uv run --group bench python {folder}/{name}.py"
 SOAK = ("chaos", "hostile", "outages")
 """Those of `tests/soak`; the others are of `benchmarks`."""
+LIBRARIES = ("models", "selfjudged", "third_party")
+"""Those that take functions from the libraries of the group `third-party`."""
 DEVICE = ("table", "sweep", "predictor", "correctness")
 """Those of `benchmarks/device`, which need a GPU or what one measured."""
 CHECKOUT = re.compile(r"/[^\s:]*/(?=(?:benchmarks|tests/soak)/)")
@@ -68,7 +70,10 @@ def section(name: str, figures: list[dict[str, Any]]) -> str:
     script = name.partition(".")[0]
     folder = "tests/soak" if script in SOAK else "benchmarks"
     folder += "/device" * (script in DEVICE)
-    lines = [f"## {name}", "", f"`{COMMAND.format(folder=folder, name=script)}`", ""]
+    command = COMMAND.format(folder=folder, name=script)
+    if script in LIBRARIES:
+        command = command.replace("--group bench", "--group third-party")
+    lines = [f"## {name}", "", f"`{command}`", ""]
     if figures:
         lines += [about(figures), ""]
     lines += [

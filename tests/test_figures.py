@@ -56,3 +56,8 @@ def test_a_section_says_what_every_figure_says(page: ModuleType) -> None:
 def test_other_sections_of_the_page_stay(page: ModuleType) -> None:
     both = page.HEAD + "\n## a\n\none\n\n## b\n\ntwo\n"
     assert page.sections(both) == {"a": "## a\n\none\n", "b": "## b\n\ntwo\n"}
+
+
+def test_a_benchmark_of_libraries_is_run_with_their_group(page: ModuleType) -> None:
+    command = page.section("third_party.busy", [figure("a")]).splitlines()[2]
+    assert command == "`uv run --group third-party python benchmarks/third_party.py`"

@@ -133,6 +133,16 @@ def test_sums_say_what_is_faster_slower_wrong_and_claimed_too_high() -> None:
     assert "WRONG" in as_table(all_of_them)
 
 
+def test_a_place_in_a_library_is_told_from_the_library_on() -> None:
+    where = "scan at /home/somebody/.venv/lib/python3.11/site-packages/rlax/base.py:3:1 (returns)"
+    told = Told(3.0, left_alone=(where,))
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        tell("models", Outcome("opaque", FORMULAS, told, 5.0, None))
+    line = json.loads(printed.getvalue())
+    assert line["left_alone"] == ["scan at rlax/base.py:3:1 (returns)"]
+
+
 def test_a_run_that_was_cut_is_resumed_from_its_lines(tmp_path: Path) -> None:
     """Half a line, and sums of the earlier run, are passed over."""
     printed = io.StringIO()

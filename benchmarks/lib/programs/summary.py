@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ LIBRARIES = (
     *("jax", "jaxlib", "chex", "distrax", "dm-haiku", "dm-pix", "einops", "equinox", "flax"),
     *("numpyro", "optax", "rlax", "tinygp"),
 )
+INSTALLED = re.compile(r"/[^\s:]*/(?:site-packages|benchmarks)/")
+"""Where libraries and benchmarks lie, before the part of a path that says something."""
 HEAD = (
     *("function", "from", "jit us", "waited", "flight", "altern.", "noise", "p10", "cpu"),
     *("claimed", "s", ""),
@@ -45,7 +48,7 @@ def tell(benchmark: str, outcome: Outcome) -> None:
         programs=told.programs,
         not_answered=told.error or outcome.why_not,
         unjudged=list(told.unjudged),
-        left_alone=list(told.left_alone),
+        left_alone=[INSTALLED.sub("", why) for why in told.left_alone],
         ways=measured.ways if measured else {},
         out=msgspec.to_builtins(outcome),
     )
