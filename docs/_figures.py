@@ -44,7 +44,9 @@ $ uv run python docs/_figures.py .benchmarks/*.jsonl
 
 `target` is what a figure is meant to reach; one without it is there for comparison. `load` is that
 of the machine when it was measured: figures of a busy machine are worse than they need be. A
-section whose name has a second part is the same benchmark on another machine.
+section whose name has a second part is the same benchmark on another machine; one that ends with
+`busy` was measured beside other work on all cores, where most ratios are lost in the noise and most
+gains are left in doubt: it tells what is right, what is refused and what CPU time an answer takes.
 """
 
 
