@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from ... import charts
 from ...display import pages
@@ -185,13 +186,23 @@ def _sources(report: Report) -> list[str]:
         }
         if lines and owners:
             text = "".join(_source_lines(report, lines, owners))
-            bodies.append(pages.details(file, f"<pre>{text}</pre>", is_open=True))
+            bodies.append(pages.details(_shown_file(file), f"<pre>{text}</pre>", is_open=True))
     legend = "".join(
         f'<span style="color:{_colour(report, part)}">&#9632;</span> '
         f"{pages.escaped(part.name)}: {pages.escaped(became(report, part))}<br>"
         for part in report.parts
     )
     return [*bodies, f"<p>{legend}</p>"] if bodies else []
+
+
+def _shown_file(file: str) -> str:
+    """A path relative to the current folder, where the file is in there; else its name alone, as a
+    page may be shown to others."""
+    path = Path(file)
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return path.name
 
 
 def _source_lines(
