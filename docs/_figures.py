@@ -1,4 +1,4 @@
-"""Writes docs/figures.md from what the benchmarks print: `python docs/_figures.py DIR/*.jsonl`.
+"""Writes docs/all-figures.md from what the benchmarks print: `python docs/_figures.py DIR/*.jsonl`.
 
 Each file is named after its benchmark (`nodes.jsonl` is what `benchmarks/nodes.py` printed) and has
 one JSON object a line. A second name says on what it ran, where that matters: `kernels.amx.jsonl`.
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).with_name("figures.md")
+PAGE = Path(__file__).with_name("all-figures.md")
 COMMAND = "uv run --group bench python {folder}/{name}.py"
 SOAK = ("chaos", "hostile", "outages")
 """Those of `tests/soak`; the others are of `benchmarks`."""
@@ -29,10 +29,10 @@ DETAILS = ("jax", "kernel", "out")
 """What is for those who read a line as JSON."""
 
 HEAD = """\
-# Figures
+# All figures
 
-This page is written by `docs/_figures.py` from what the benchmarks print. Nothing on it is typed by
-hand. To measure on your machine:
+[Figures](figures.md) has pictures of the most asked for. This page is written by `docs/_figures.py`
+from what the benchmarks print. Nothing on it is typed by hand. To measure on your machine:
 
 ```console
 $ mkdir -p .benchmarks

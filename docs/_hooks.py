@@ -300,6 +300,7 @@ NUMBERS = (
 SAYERS: dict[str, Callable[..., str]] = {
     "accumulators": _tensor.accumulators,
     "asked": _measured.asked,
+    "bars": _measured.bars,
     "builtins": _tensor.builtins,
     "constants": constants,
     "distributions": _tensor.distributions,
@@ -312,6 +313,8 @@ SAYERS: dict[str, Callable[..., str]] = {
     "operators": _tensor.operators,
     "rules": _tensor.rules,
     "scalar_errors": _kernels.scalar_errors,
+    "glance": _measured.glance,
+    "machine": _measured.machine,
     "searches": _measured.searches,
     "seed": _measured.seed,
     "settings": settings,

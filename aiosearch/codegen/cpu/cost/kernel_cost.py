@@ -23,9 +23,9 @@ the kernel, or on packing and tile sizes only, is cached, so a prediction takes 
 microseconds.
 
 The constants describe no processor exactly. They were fitted to `benchmarks/kernels.py` and
-`benchmarks/hand.py` on Zen 4, Sapphire Rapids and Emerald Rapids (`docs/figures.md`), so that the
-fastest schedule is among the first that are timed. `docs/why/kernels.md` describes what they stand
-for.
+`benchmarks/hand.py` on Zen 4, Sapphire Rapids and Emerald Rapids (`docs/all-figures.md`), so that
+the fastest schedule is among the first that are timed. `docs/why/kernels.md` describes what they
+stand for.
 """
 
 from __future__ import annotations

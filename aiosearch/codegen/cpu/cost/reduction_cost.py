@@ -18,7 +18,7 @@ takes constant time.
 
 All constants are cycles of a 4 GHz core. Where nothing else is said, they were fitted to
 `benchmarks/hand.py` and `benchmarks/kernels.py` on a Zen 4; those of AMX and of slow dot
-instructions were measured on an Emerald Rapids (`benchmarks/dots.py`, `docs/figures.md`).
+instructions were measured on an Emerald Rapids (`benchmarks/dots.py`, `docs/all-figures.md`).
 """
 
 from __future__ import annotations
