@@ -1,5 +1,5 @@
 """Loops and branches: the functions that a `scan`, `while` or `cond` runs, and the same equation
-with others in their place.
+with others in their place. What `CALLS` run, as `jax.checkpoint` does, is looked into likewise.
 
 Example: `lax.scan(step, h, xs)` is an equation `scan` with the jaxpr of `step` among its
 parameters. `functions` gives that jaxpr, with the operands that each step gets unchanged; `run`
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from jax import lax
 from jax.extend.core import ClosedJaxpr, JaxprEqn
@@ -25,6 +25,10 @@ from jax.extend.core.primitives import convert_element_type_p
 
 from ...capture.jax_types import AbstractArray, Atom, Leaf, Parameters, aval
 from ...capture.jaxprs import scan_operands
+
+CALLS = frozenset({"checkpoint", "custom_jvp_call", "custom_vjp_call", "remat2"})
+"""Calls that say of their derivatives, or of what is kept for them; `run` does not run them, as
+what replaces their function has no derivatives of its own."""
 
 Run: TypeAlias = Callable[..., Sequence[Leaf]]
 """A function of arrays, in order, that gives arrays in order."""
@@ -55,6 +59,12 @@ def functions(equation: JaxprEqn) -> tuple[ControlledFunction, ...]:
             )
         case "cond":
             return tuple(_controlled(branch, operands[1:]) for branch in params["branches"])
+        case name if name in CALLS:
+            keys = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+            body: Any = next(params[key] for key in keys if key in params)
+            closed = body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ())
+            # No operand is said to stay the same: nothing that is packed can be handed in.
+            return (_controlled(closed, ()),)
     return ()
 
 

@@ -26,7 +26,7 @@ from jax.extend.core.primitives import convert_element_type_p
 from ...capture.jax_types import Function, Leaf, PyTree, aval
 from ...measure.errors import says_out_of_memory
 from ...measure.worker.huge_pages import in_huge_pages
-from .control_flow import Run, functions, run
+from .control_flow import CALLS, Run, functions, run
 from .equations import nested
 from .errors import SpliceError
 from .pieces import Body, Piece, Subject
@@ -223,6 +223,8 @@ class Spliced:
     ) -> list[Leaf]:
         """A loop or a branch that runs its bodies with their replacements."""
         (equation,) = piece.jaxpr.eqns
+        if equation.primitive.name in CALLS:
+            return [*replace_region(piece, partial(self._called, piece))(*inputs)]
         variables: Sequence[Var] = piece.jaxpr.invars
         values = dict(zip(variables, (*piece.held, *inputs), strict=True))
         operands = [
@@ -231,6 +233,20 @@ class Spliced:
         bodies = [partial(self._inside, body, packing) for body in piece.bodies]
         results = dict(zip(equation.outvars, run(equation, operands, bodies), strict=True))
         return [results[var] for var in piece.outputs]
+
+    def _called(self, piece: Piece, *inputs: Leaf) -> list[Leaf]:
+        """The outputs of a call that says of its derivatives, with replacements in its function.
+
+        Nothing packed is used: a function with derivatives of its own closes over no array.
+        """
+        (equation,), (body,) = piece.jaxpr.eqns, piece.bodies
+        values = dict(zip(piece.jaxpr.invars, (*piece.held, *inputs), strict=True))
+        operands = [
+            atom.val if isinstance(atom, Literal) else values[atom] for atom in equation.invars
+        ]
+        results = self._body(body, dict.fromkeys(body.all_pieces()), operands)
+        by_variable = dict(zip(equation.outvars, results, strict=True))
+        return [by_variable[var] for var in piece.outputs]
 
     def _inside(
         self, body: Body, packing: Mapping[Piece, tuple[Leaf, ...] | None], *leaves: Leaf

@@ -95,7 +95,29 @@ def invariant(x: Any, w: Any) -> Any:
     return jnp.sum(h) + jnp.sum(sums)
 
 
-FUNCTIONS = {"parted": parted, "beside": beside, "recurrent": recurrent, "invariant": invariant}
+@jax.custom_jvp
+def ordered(x: Any, w: Any) -> Any:
+    return jnp.sort(jnp.tanh(x @ w) * x) * jnp.sin(x)
+
+
+@ordered.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    return ordered(*primals), 3 * tangents[0]
+
+
+def called(x: Any, w: Any) -> Any:
+    """Regions in functions that say of their derivatives, beside what is no program."""
+    drawn = jax.checkpoint(lambda x: jnp.sum(jnp.tanh(jnp.sort(x @ w) * x) ** 2))
+    return drawn(x) + jnp.sum(ordered(x, w))
+
+
+FUNCTIONS = {
+    "parted": parted,
+    "beside": beside,
+    "recurrent": recurrent,
+    "invariant": invariant,
+    "called": called,
+}
 
 TRANSFORMED: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "jit": jax.jit,
