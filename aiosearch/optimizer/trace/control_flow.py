@@ -61,8 +61,8 @@ def functions(equation: JaxprEqn) -> tuple[ControlledFunction, ...]:
             return tuple(_controlled(branch, operands[1:]) for branch in params["branches"])
         case name if name in CALLS:
             keys = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-            body: Any = next(params[key] for key in keys if key in params)
-            closed = body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ())
+            called: Any = next(params[key] for key in keys if key in params)
+            closed = called if hasattr(called, "consts") else ClosedJaxpr(called, ())
             # No operand is said to stay the same: nothing that is packed can be handed in.
             return (_controlled(closed, ()),)
     return ()
