@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from lib.programs import contest, trial
+from lib.programs.command import summed
 from lib.programs.contest import Outcome, child
 from lib.programs.formulas import Made, layer_norm
 from lib.programs.models import SUBJECTS, TRAINING
@@ -174,3 +175,12 @@ def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
     assert isinstance(why, str)
     assert why.startswith("the process failed")
     assert "ValueError" in why
+
+
+def test_parts_of_a_group_are_summed_up_apart() -> None:
+    outcomes = [outcome("forward", 1.5, 1.5), outcome("loss", 1.0, None)]
+    sums = summed("models", outcomes, {"training steps": ("loss",)})
+    assert {name: [each.name for each in part] for name, part in sums.items()} == {
+        "models": ["forward"],
+        "training steps": ["loss"],
+    }

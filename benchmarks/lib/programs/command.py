@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from lib.programs.contest import Limits, Outcome, contest
 from lib.programs.subject import Subject, subjects
@@ -15,6 +16,8 @@ from lib.programs.summary import as_table, resumed, tell, tell_all
 from lib.programs.trial import Setting
 
 from aiosearch.optimizer.effort import Effort
+
+Named = TypeVar("Named", Subject, Outcome)
 
 QUICK_SECONDS = 0.3
 """For each way of calling, with `--quick`."""
@@ -46,13 +49,15 @@ def run(
     present = present[: options.limit or (QUICK_COUNT if options.quick else None)]
     outcomes = measured(benchmark, group, present, options)
     for name, part in summed(benchmark, outcomes, parts or {}).items():
-        tell_all(name, part, dict(targets.get(name, {})))
+        # A target is for all of a group: a part of it may be the easier one.
+        whole = len(part) == len(summed(benchmark, list(known.values()), parts or {})[name])
+        tell_all(name, part, dict(targets.get(name, {})) if whole else {})
     sys.stderr.write(as_table(outcomes) + "\n")
 
 
 def summed(
-    benchmark: str, outcomes: Sequence[Outcome], parts: Mapping[str, Sequence[str]]
-) -> dict[str, list[Outcome]]:
+    benchmark: str, outcomes: Sequence[Named], parts: Mapping[str, Sequence[str]]
+) -> dict[str, list[Named]]:
     """What is summed up together: the parts, and whatever is in none."""
     apart = {name for names in parts.values() for name in names}
     return {
