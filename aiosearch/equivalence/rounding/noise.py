@@ -590,7 +590,9 @@ class Noise:
             rounding = self.unit * roundings(x.value.shape[axis], 1)
             squares = running(spread * spread + (x.value * rounding) ** 2, "sum")
             noise = np.sqrt(squares) + np.abs(value) * rounding
-        return settled(value, noise, lambda: running(np.float64(1) * x.unsure, "max") > 0)
+        # Without a noise array it is one truth value for all elements.
+        unsure = np.broadcast_to(x.unsure, x.value.shape).astype(np.float64)
+        return settled(value, noise, lambda: running(unsure, "max") > 0)
 
     def cast(self, x: NoisyArray, dtype: str) -> NoisyArray:
         """Casts to integers and truth values are exact, or unsure where noise crosses a step."""

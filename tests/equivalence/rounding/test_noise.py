@@ -290,3 +290,11 @@ def test_small_whole_numbers_are_counted_without_rounding() -> None:
     places = algebra.iota((4, 8), 1)
     assert algebra.sum(algebra.multiply(places, places), (1,)).certain
     assert not algebra.add(places, algebra.constant(Fraction(2**20))).certain
+
+
+def test_a_running_sum_beyond_all_numbers_is_certain_to_be_so() -> None:
+    x = stored(np.full((2, 3), 1e308), DType.F64)
+    with np.errstate(all="ignore"):
+        total = Noise(2.0**-53, 2.0**-1074).cumulative(x, 1, "sum", reverse=False)
+    assert np.isinf(total.value[:, 1:]).all()
+    assert not total.unsure[:, 1:].any()
