@@ -139,12 +139,13 @@ def _huge(draw: InputDraw) -> Array:
 
 def _ties(draw: InputDraw) -> Array:
     """Halves from -2 to 2, so that many are equal; the largest of each row is there twice."""
-    x = np.asarray(draw.whole(-4, 4) / 2)
+    # Eighths in f16, where the exponential of a sum of a few ones overflows.
+    x = np.asarray(draw.whole(-4, 4) / (8 if draw.dtype is DType.F16 else 2))
     if x.ndim and x.shape[-1] > 1:
         rows = x.reshape(-1, x.shape[-1])
         # At random places, which may be those of other largest elements.
         places = draw.random.integers(0, x.shape[-1], len(rows))
-        rows[np.arange(len(rows)), places] = rows.max(axis=-1, initial=-2)
+        rows[np.arange(len(rows)), places] = rows.max(axis=-1, initial=-2.0)
     return x
 
 

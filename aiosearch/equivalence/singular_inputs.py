@@ -30,8 +30,8 @@ _ROOTS = ("log", "sqrt", "rsqrt", "reciprocal")
 """Operators that are singular where their operand is zero."""
 _USUAL = (0.0, 0.5, 1.0, 2.0, 3.0)
 _MOST_LITERALS = 8
-_LARGEST = {DType.F16: 8.0}
-"""The largest point of a type in which sums of squares of larger ones overflow."""
+_LARGEST = {DType.F16: 1.0}
+"""The largest point of a type in which squares and exponentials of sums of larger ones overflow."""
 _MOST_POINTS = 96
 _DRAWS = 24
 _MOST_ELEMENTS = 1 << 20
