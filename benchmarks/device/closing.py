@@ -18,8 +18,6 @@ AIMS: Mapping[str, tuple[float, float]] = {
     "gqa": (1.0, 1.0), "attention": (1.0, 1.0),
 }  # fmt: skip
 """Times as fast as jax.jit, and as the best of the others, that kernels are to be."""
-BYTES_PER_SECOND = 3.35e12
-"""Of an H100's memory, as its data sheet says."""
 OURS, JIT = "ours", "jit"
 
 
@@ -43,11 +41,13 @@ def rows(found: Iterator[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]
     return table
 
 
-def floor_us(name: str) -> float | None:
-    """The time of a row's inputs and outputs from memory at its greatest speed."""
+def floor_us(name: str, gpu: str) -> float | None:
+    """The time of a row's inputs and outputs from the memory of a described GPU at its greatest
+    speed."""
     try:
         from lib.kernels.rows import gpu_rows
 
+        from aiosearch.devices import device
         from aiosearch.optimizer.array_types import array_types
     except ImportError:  # what is printed beside it needs neither
         return None
@@ -58,7 +58,7 @@ def floor_us(name: str) -> float | None:
         if row.name == name:
             types = array_types(row.program)
             size = sum(math.prod(one.shape) * 2 for one in types)
-            return size / BYTES_PER_SECOND * 1e6
+            return size / device(gpu).bytes_per_second * 1e6
     return None
 
 
@@ -70,7 +70,7 @@ def shown(value: Any) -> str:
     return f"{value:.1f}" if isinstance(value, (int, float)) else "-"
 
 
-def print_table(table: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+def print_table(table: Mapping[str, Mapping[str, Mapping[str, Any]]], gpu: str) -> None:
     for name, sides in table.items():
         ours, jit = sides.get(OURS, {}), sides.get(JIT, {})
         others = {
@@ -87,7 +87,8 @@ def print_table(table: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
         print(
             f"{name}: kernel {ratio(jit.get('kernel_us'), kernel)} x jit (aim {aim[0]}),"
             f" {over_best} x the best other ({best or 'none'}; aim {aim[1]});"
-            f" graph {graph} x jit; call {call} x jit; floor by bytes {shown(floor_us(name))} us"
+            f" graph {graph} x jit; call {call} x jit;"
+            f" floor by bytes {shown(floor_us(name, gpu))} us"
         )
         for side, one in sides.items():
             if one.get("why"):
@@ -132,10 +133,12 @@ def main() -> None:
     if (folder / "correctness.log").exists():
         print("== correctness: kernels on the device against float64, outputs poisoned beforehand")
         print_correctness(figures(folder / "correctness.log"))
-    table = rows(figures(folder / "table.log"))
+    lines = [*figures(folder / "table.log")]
+    table = rows(iter(lines))
     if table:
         print("== table: microseconds of kernels, of a graph's turn, of a call that is waited for")
-        print_table(table)
+        gpu = next((one["gpu"] for one in lines if one.get("step") == "ready"), "H100")
+        print_table(table, gpu)
     for step in ("corpus", "command"):
         path = folder / f"{step}.log"
         if path.exists():

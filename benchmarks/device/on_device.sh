@@ -10,21 +10,39 @@
 #   CORPUS="softmax_attention swiglu"   functions of benchmarks/optimize.py
 #   FORCE=1              goes on where first contact fails; without it the time is kept
 #   DRY=1                all steps, small, on a CPU: the plumbing and nothing else
-# A log for each step and table.txt lie in $OUT. The exit status is 0 where every step ended well, 1
-# where a step failed, as correctness does where a kernel is wrong, 2 where none failed and the time
-# of some was over, and 3 where there is no GPU that is described.
+#   PYTHON=python3       a Python that has jax
+#   OUT=/tmp/on_device   a folder for a log of each step and table.txt; a later run adds to them. A dry
+#                        run has /tmp/on_device-dry, so that none of its figures is among those
+# The exit status is 0 where every step ended well, 1 where a step failed, as correctness does where a
+# kernel is wrong, 2 where none failed and the time of some was over, 3 where there is no GPU that is
+# described, and 64 where it was called wrongly and nothing ran.
 set -u
 began=$SECONDS failed=() late=()
-STEPS=${STEPS:-facts contact ceilings correctness table command corpus}
+ALL_STEPS="facts contact ceilings correctness table command corpus"
+STEPS=${STEPS:-$ALL_STEPS}
 TOTAL=${TOTAL:-545} DRY=${DRY:-} ROWS=${ROWS:-8,1,16,2} ONLY=${ONLY:-} SIDES=${SIDES:-ours,torch}
 CORPUS=${CORPUS:-rms_norm_linear softmax_attention swiglu diagonal_of_product weight_norm_linear}
 PYTHON=${PYTHON:-python3}
 root=$PWD
 scripts=$root/benchmarks/device
 temporary=${TMPDIR:-/tmp}
-OUT=${OUT:-$temporary/on_device}
-site=$temporary/aiosearch-site
-mkdir -p "$OUT" "$temporary/aiosearch-caches"
+OUT=${OUT:-$temporary/on_device${DRY:+-dry}}
+site=$temporary/aiosearch-site${DRY:+-dry} # a dry run installs no wheels
+
+refuse() { echo "$*" >&2; exit 64; }
+[ -e "$scripts/on_device.sh" ] || refuse "run it in the root of a checkout of aiosearch, not in $root"
+for word in $STEPS; do
+  case " $ALL_STEPS " in
+    *" $word "*) ;;
+    *) refuse "STEPS has no step $word: the steps are $ALL_STEPS" ;;
+  esac
+done
+mkdir -p "$OUT" 2>/dev/null && { : >>"$OUT/errors.txt"; } 2>/dev/null ||
+  refuse "$OUT cannot be written: OUT names another folder for the logs"
+mkdir -p "$temporary/aiosearch-caches" 2>/dev/null ||
+  refuse "$temporary cannot be written: TMPDIR names another folder for what is temporary"
+"$PYTHON" -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("jax"))' 2>/dev/null ||
+  refuse "$PYTHON has no jax: PYTHON names one that has"
 export OUT DRY PYTHONUNBUFFERED=1 XDG_CACHE_HOME=$temporary/aiosearch-caches
 export XLA_PYTHON_CLIENT_PREALLOCATE=false TF_CPP_MIN_LOG_LEVEL=${TF_CPP_MIN_LOG_LEVEL:-1}
 
@@ -117,6 +135,7 @@ fi
 if has command; then
   small=()
   [ -z "$DRY" ] || small=(--shape row=1 --shape feature=256 --shape column=128)
+  rm -f "$temporary/faster.py"
   step command $command_limit "$PYTHON" -m aiosearch optimize rms_norm --target cuda --effort quick --emit "$temporary/faster.py" "${small[@]}"
   [ ! -e "$temporary/faster.py" ] || cat "$temporary/faster.py" >"$OUT/faster.py.txt"
 fi

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+from aiosearch.devices import device
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "benchmarks" / "device"
@@ -30,7 +33,9 @@ PATCHES["aiosearch.codegen.pallas.printer.module"] = _wrong
 """What Python runs first in a dry run whose kernels have no roots."""
 
 
-def ran(folder: Path, steps: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def ran(
+    folder: Path, steps: str, root: Path = ROOT, **variables: str
+) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
         "STEPS": steps,
@@ -42,7 +47,7 @@ def ran(folder: Path, steps: str, **variables: str) -> subprocess.CompletedProce
     }
     return subprocess.run(
         ["bash", str(SCRIPTS / "on_device.sh")],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=MUCH,
+        cwd=root, env=environment, capture_output=True, text=True, timeout=MUCH,
     )  # fmt: skip
 
 
@@ -103,3 +108,66 @@ def test_the_exit_status_tells_how_steps_ended(
     run = ran(tmp_path, "facts contact ceilings correctness", PYTHON=python)
     assert run.returncode == status, run.stdout
     assert run.stdout.endswith(f"  {end}\n"), run.stdout
+
+
+@pytest.mark.parametrize(
+    ("steps", "variables", "sentence"),
+    [
+        (
+            "facts contcat",
+            {},
+            "STEPS has no step contcat: the steps are"
+            " facts contact ceilings correctness table command corpus",
+        ),
+        (
+            "facts",
+            {"OUT": "/dev/null/out"},
+            "/dev/null/out cannot be written: OUT names another folder for the logs",
+        ),
+        (
+            "facts",
+            {"TMPDIR": "/dev/null"},
+            "/dev/null cannot be written: TMPDIR names another folder for what is temporary",
+        ),
+        ("facts", {"PYTHON": "nowhere"}, "nowhere has no jax: PYTHON names one that has"),
+    ],
+)
+def test_what_is_called_wrongly_is_a_sentence_and_runs_nothing(
+    steps: str, variables: Mapping[str, str], sentence: str, tmp_path: Path
+) -> None:
+    run = ran(tmp_path, steps, **variables)
+    assert (run.returncode, run.stdout, run.stderr) == (64, "", f"{sentence}\n")
+
+
+def test_elsewhere_than_in_a_checkout_it_says_where_it_runs(tmp_path: Path) -> None:
+    run = ran(tmp_path, "facts", root=tmp_path)
+    assert (run.returncode, run.stdout) == (64, "")
+    assert run.stderr == f"run it in the root of a checkout of aiosearch, not in {tmp_path}\n"
+
+
+def test_a_dry_run_leaves_nothing_that_a_run_on_a_gpu_would_take_for_its_own(
+    tmp_path: Path,
+) -> None:
+    """Neither figures among its logs, nor a folder of wheels that says it is ready."""
+    python = executable(tmp_path / "python", "exit 0")
+    for dry, folders in (("1", ["aiosearch-site-dry", "on_device-dry"]),
+                         ("", ["aiosearch-site", "on_device"])):  # fmt: skip
+        temporary = tmp_path / f"temporary{dry}"
+        assert ran(temporary, "facts", PYTHON=python, DRY=dry, OUT="").returncode == 0
+        found = {path.name for path in temporary.iterdir()}
+        assert found - {"aiosearch-caches", "aiosearch-dry"} == {*folders}
+
+
+def test_the_floor_of_a_row_is_that_of_the_gpu_that_ran_it(tmp_path: Path) -> None:
+    row = {"table": "lora, bf16, 8 rows", "side": "ours", "kernel_us": 4.0}
+    floors = []
+    for gpu in ("H100", "H200"):
+        lines = [{"step": "ready", "gpu": gpu}, row]
+        (tmp_path / "table.log").write_text("\n".join(map(json.dumps, lines)))
+        table = subprocess.run(
+            [sys.executable, str(SCRIPTS / "closing.py"), str(tmp_path)],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        floors.append(float(table.split("floor by bytes ")[1].split()[0]))
+    speeds = [device(gpu).bytes_per_second for gpu in ("H100", "H200")]
+    assert floors[0] / floors[1] == pytest.approx(speeds[1] / speeds[0], rel=0.1)

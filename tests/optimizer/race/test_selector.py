@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from aiosearch.equivalence.tensorfloat import in_tensor_float
 from aiosearch.measure import (
     Act,
     ArrayType,
@@ -28,6 +29,7 @@ from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.race.guesses import decoded, encoded
 from aiosearch.optimizer.race.selection import Selection
 from aiosearch.optimizer.race.selector import Selector
+from aiosearch.tensor import Program
 from aiosearch.tensor.text import parse
 
 PROGRAM = parse("program doubled(x: f32[6]) {\n  a = mul(x, 2)\n  return a\n}\n")
@@ -66,6 +68,8 @@ async def selected(
     noise: float = 0.01,
     plain: Sequence[str] = (),
     hidden: Sequence[str] = (),
+    program: Program = PROGRAM,
+    platform: str = "cpu",
 ) -> tuple[Selection, list[str]]:
     """What is chosen of these, of which the first is the original; and what is told."""
     contenders = [
@@ -75,7 +79,8 @@ async def selected(
     ]
     told: list[str] = []
     async with MockExecutor(acts, noise=noise) as executor:
-        selector = Selector(executor, PROGRAM, BUDGET, 0, False, told.append)
+        executor.platform = platform
+        selector = Selector(executor, program, BUDGET, 0, False, told.append)
         return await selector.select(contenders), told
 
 
@@ -209,6 +214,26 @@ async def test_memory_of_a_gpu_may_be_held_by_the_host(
     with pytest.raises(OptimizeError, match="ran out of memory") as raised:
         await selected({"original": bad, "good": act(2)})
     assert ("XLA_PYTHON_CLIENT_PREALLOCATE" in str(raised.value)) is told
+
+
+@pytest.mark.parametrize("platform", ["cuda", "cpu"])
+async def test_what_a_gpu_rounds_of_a_product_is_no_mistake_there(platform: str) -> None:
+    """XLA may have kept the original's operands as they are, and a kernel rounds them to TF32."""
+    program = parse(
+        "program product(x: f32[4,64], w: f32[64,8]) {\n  a = matmul(x, w)\n  return a\n}\n"
+    )
+
+    def kept(inputs: Any) -> tuple[Any, ...]:
+        x, w = inputs
+        return (x @ w,)
+
+    def in_tf32(inputs: Any) -> tuple[Any, ...]:
+        x, w = inputs
+        return (in_tensor_float(x) @ in_tensor_float(w),)
+
+    acts = {"original": act(4, kept), "fast": act(2, in_tf32)}
+    found, _ = await selected(acts, program=program, platform=platform)
+    assert (found.winner.how == "fast") is (platform == "cuda"), notes(found)
 
 
 async def test_what_noise_hides_is_raced_again_and_left_in_doubt() -> None:
