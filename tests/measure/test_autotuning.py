@@ -80,3 +80,26 @@ def test_xla_is_told_of_the_folder_unless_its_user_named_another(
         share("elsewhere")
         assert os.environ["XLA_FLAGS"] == flags
     assert not Path(folder).exists()
+
+
+async def test_all_processes_of_an_executor_share_one_folder(tmp_path: Path) -> None:
+    """Each of the compilers waits for the other, so that both have been asked."""
+    log = tmp_path / "log"
+    source = f"""# pl.pallas_call(
+import os, time
+with open({str(log)!r}, "a") as log:
+    print(os.environ["XLA_FLAGS"], file=log)
+while open({str(log)!r}).read().count("\\n") < 2: time.sleep(0.01)
+def f():
+    return 1.0
+"""
+    executor = JaxExecutor(allowance=ALLOWANCE, compilers=2)
+    executor.platform = "cuda"
+    async with no_leaks(), executor:
+        found = await asyncio.gather(
+            *(executor.compile(Candidate(name, source, "f", ())) for name in "ab")
+        )
+    assert all(isinstance(one, Compiled) for one in found), found
+    first, second = log.read_text().splitlines()
+    assert "--xla_gpu_per_fusion_autotune_cache_dir=" in first
+    assert first == second

@@ -89,6 +89,24 @@ def test_it_is_read_without_jax() -> None:
     assert said.stdout.strip() == "False"
 
 
+@pytest.mark.parametrize(("platform", "used"), [("cuda", True), ("cpu", False)])
+def test_a_process_that_compiles_for_a_gpu_uses_it(
+    platform: str, used: bool, tmp_path: Path
+) -> None:
+    write(tmp_path / LIBDEVICE)
+    text = f"""
+import os
+from aiosearch.measure.worker.request_loop import _prepare_environment
+_prepare_environment({platform!r})
+print(os.environ["XLA_FLAGS"])
+"""
+    environment = {**os.environ, "CUDA_ROOT": str(tmp_path)}
+    said = subprocess.run(
+        [sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True
+    )
+    assert (f"--xla_gpu_cuda_data_dir={tmp_path}" in said.stdout) is used
+
+
 def test_memory_that_another_process_holds_is_explained() -> None:
     """As a process says that starts beside one which jax gave three quarters of the memory."""
     said = "JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4 bytes."
