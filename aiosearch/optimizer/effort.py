@@ -75,9 +75,12 @@ class EffortStep(Struct, frozen=True):
 def rungs(effort: Effort | Budget) -> tuple[EffortStep, ...]:
     """The passes that lead to an effort, the last of which spends just that.
 
-    The first one is brief, so that something verified is there soon; see `Optimization`.
+    The first one is brief, so that something verified is there soon; see `Optimization`. A search
+    that is `quick` takes none: racing and checking twice would double its time.
     """
     last = EffortStep(effort_name(effort), budget_of(effort))
+    if _spends_as_much(BUDGETS[Effort.QUICK], last.budget):
+        return (last,)
     first = EffortStep(UNFINISHED, _least(_FIRST_LOOK, last.budget))
     middle = (
         [rung_of(Effort.DEFAULT)]

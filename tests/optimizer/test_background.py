@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from answers import Remembering
-from logged_optimization import FastUnlessWritten
+from logged_optimization import TWO_PASSES, FastUnlessWritten
 
 from aiosearch.measure import MockExecutor
 from aiosearch.optimizer import background
@@ -97,7 +97,7 @@ def test_the_best_so_far_takes_over_while_the_search_goes_on(tmp_path: Path) -> 
     with Results.open(tmp_path / "results.sqlite") as results:
 
         @optimized(
-            results=results, target="cpu", kernels=False, effort="quick", executor=executor,
+            results=results, target="cpu", kernels=False, effort=TWO_PASSES, executor=executor,
             tell=tell,
         )  # fmt: skip
         def f(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -16,9 +16,10 @@ import msgspec
 import numpy as np
 import pytest
 import pytest_asyncio
+from logged_optimization import TWO_PASSES
 
 from aiosearch.measure import Act, Lap, MockExecutor, Race, Samples
-from aiosearch.optimizer.effort import UNFINISHED, Budget
+from aiosearch.optimizer.effort import UNFINISHED, Budget, effort_name
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.optimization import Optimization, optimize, optimize_sync
 from aiosearch.optimizer.outcomes.results import Results
@@ -68,7 +69,7 @@ async def fast() -> AsyncIterator[MockExecutor]:
 
 def options(store: Results, executor: MockExecutor, **more: Any) -> dict[str, Any]:
     return {
-        "effort": "quick", "target": "cpu", "kernels": False, "results": store,
+        "effort": TWO_PASSES, "target": "cpu", "kernels": False, "results": store,
         "executor": executor, **more,
     }  # fmt: skip
 
@@ -126,7 +127,7 @@ async def test_the_next_call_goes_on_and_ends(store: Results, fast: MockExecutor
     assert told[0] == "traced: found before, with less effort"
     assert told.count(SECOND_LOOK) == 1
     assert not made.report.unfinished
-    assert made.report.found[0].answer.effort == "quick"
+    assert made.report.found[0].answer.effort == effort_name(TWO_PASSES)
     again: Any = await optimize(traced, A, B, **options(store, MockExecutor(acts()), seconds=0))
     assert not again.report.unfinished
     assert again.report.found[0].remembered

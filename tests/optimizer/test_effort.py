@@ -36,11 +36,12 @@ def test_each_rung_spends_more_than_the_one_before_and_the_last_the_effort(
 
 def test_a_search_begins_with_a_brief_look() -> None:
     assert [rung.name for rung in rungs(Effort.EXHAUSTIVE)] == [UNFINISHED, "default", "exhaustive"]
-    assert [rung.name for rung in rungs(Effort.QUICK)] == [UNFINISHED, "quick"]
+    assert [rung.name for rung in rungs(Effort.DEFAULT)] == [UNFINISHED, "default"]
 
 
-def test_what_is_smaller_than_that_look_is_spent_at_once() -> None:
-    assert rungs(SMALL) == (rung_of(SMALL),)
+@pytest.mark.parametrize("effort", [Effort.QUICK, SMALL])
+def test_what_is_no_more_than_quick_is_spent_at_once(effort: Effort | Budget) -> None:
+    assert rungs(effort) == (rung_of(effort),)
 
 
 @pytest.mark.parametrize("effort", [*Effort, SMALL, ODD])

@@ -1,5 +1,5 @@
 """An optimization on a virtual clock that writes down the work that it does, for tests that kill
-it: `python logged_optimization.py STORE LOG EFFORT`."""
+it: `python logged_optimization.py STORE LOG`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 
 from aiosearch.measure import Act, Candidate, Compiled, Failure, MockExecutor, Race
+from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.optimization import optimize
 from aiosearch.optimizer.outcomes.results import Results
 
@@ -72,7 +74,11 @@ def hash_of(candidate: Candidate) -> str:
     return hashlib.md5(f"{candidate.source}{candidate.function}".encode()).hexdigest()
 
 
-async def main(store: str, log: str, effort: str) -> None:
+TWO_PASSES = msgspec.structs.replace(BUDGETS[Effort.QUICK], search_seconds=1.5)
+"""A brief look and then this: `quick` itself takes no look before it."""
+
+
+async def main(store: str, log: str) -> None:
     a = jnp.linspace(-1.0, 2.0, 64).reshape(8, 8)
 
     def tell(text: str) -> None:
@@ -82,8 +88,8 @@ async def main(store: str, log: str, effort: str) -> None:
     async with LoggedExecutor(Path(log)) as executor:
         with Results.open(store) as results:
             await optimize(
-                traced, a, jnp.cos(a), effort=effort, target="cpu", kernels=False, results=results,
-                executor=executor, tell=tell,
+                traced, a, jnp.cos(a), effort=TWO_PASSES, target="cpu", kernels=False,
+                results=results, executor=executor, tell=tell,
             )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def optimized(tmp_path: Path, log: str, fault: str = "") -> tuple[int, Counter[s
     each piece; the original runs for each check anew, and so its runs are left out."""
     path = tmp_path / log
     process = subprocess.run(
-        [sys.executable, SCRIPT, tmp_path / "results.sqlite", path, "quick"],
+        [sys.executable, SCRIPT, tmp_path / "results.sqlite", path],
         env={**os.environ, "AIOSEARCH_FAULT": fault},
         start_new_session=True,  # it kills its process group
         timeout=120,
@@ -37,9 +37,14 @@ def optimized(tmp_path: Path, log: str, fault: str = "") -> tuple[int, Counter[s
     lines = path.read_text().splitlines() if path.exists() else []
     # The first that runs is the original, for which inputs are looked for.
     original = next((line.split()[1] for line in lines if line.startswith("run")), "")
-    return process.returncode, Counter(
-        line for line in lines if not line.startswith(f"run {original} ")
-    )
+    units = (line for line in lines if not line.startswith(f"run {original} "))
+    return process.returncode, Counter(dict.fromkeys(map(_unit, units), 1))
+
+
+def _unit(line: str) -> str:
+    """The unit of work that a line belongs to: a candidate's runs on all inputs are one check."""
+    kind, *rest = line.split()
+    return f"run {rest[0]}" if kind == "run" else line
 
 
 @pytest.mark.parametrize("units", [6, 9, 12])
@@ -49,11 +54,13 @@ def test_a_run_after_one_that_was_killed_repeats_under_a_fifth_of_it(
     """Killed while a unit of work is being written, which is repeated, with those that wait for
     that; what has ended is remembered as ever."""
     code, before = optimized(tmp_path, "killed.log", f"work.put:{units}")
+    assert before.total() > 4
     assert code == -9
     code, after = optimized(tmp_path, "next.log")
     assert code == 0
     repeated = before & after
-    assert repeated.total() < before.total() / 5
+    # Of little work, the unit that was being written and the search that it is part of are much.
+    assert repeated.total() <= max(2, before.total() / 5), repeated
     assert optimized(tmp_path, "last.log") == (0, Counter())
 
 
