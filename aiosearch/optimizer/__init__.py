@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .outcomes.report_page import report_page, running_page
     from .outcomes.results import FORMAT, AnswerFile, Results, default_results_path, export
     from .outcomes.roofline import ceilings_of, roofline_fraction, why_faster
+    from .outcomes.unfinished_work import WorkStore
     from .progress import OptimizeProgress
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "Timings",
     "Tried",
     "WholeFunctionResult",
+    "WorkStore",
     "ceilings_of",
     "default_results_path",
     "device",
@@ -105,6 +107,7 @@ __getattr__ = lazily(
         "ceilings_of": ".outcomes.roofline",
         "roofline_fraction": ".outcomes.roofline",
         "why_faster": ".outcomes.roofline",
+        "WorkStore": ".outcomes.unfinished_work",
         "OptimizeProgress": ".progress",
     },
 )

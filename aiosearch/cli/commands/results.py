@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..inputs.flags import add_json
+from ..inputs.flags import add_json, age
 from ..parser import Parser
 
 DESCRIPTION = ""
@@ -19,6 +19,7 @@ class ResultsArguments(argparse.Namespace):
     answers: list[str]
     folder: str
     all: bool
+    older_than: float | None
     file: str | None
     json: bool
 
@@ -34,7 +35,15 @@ def add_arguments(parser: Parser) -> None:
     export.add_argument("answers", nargs="*", metavar="ANSWER", help="by default all")
     forget = add_action("forget", help="remove answers")
     forget.add_argument("answers", nargs="*", metavar="ANSWER")
-    forget.add_argument("--all", action="store_true", help="remove all of them")
+    forget.add_argument(
+        "--all", action="store_true", help="remove all of them, and work that is not finished"
+    )
+    forget.add_argument(
+        "--older-than",
+        type=age,
+        metavar="AGE",
+        help="remove those that were found so long ago: 30d, 12h",
+    )
     for action in (listed, show, export, forget):
         action.add_argument("--file", metavar="PATH", help="the file; by default the user's")
         add_json(action)

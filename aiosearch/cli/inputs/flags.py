@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -21,6 +22,18 @@ def seed(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0")
     return int(text)
+
+
+_AGE = re.compile(r"(\d+)([hdw])")
+_HOURS = {"h": 1, "d": 24, "w": 168}
+
+
+def age(text: str) -> float:
+    """Reads `30d`, `12h` or `2w`, in seconds; argparse says what was wrong with it."""
+    match = _AGE.fullmatch(text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no age: write 12h, 30d or 2w")
+    return 3600.0 * int(match[1]) * _HOURS[match[2]]
 
 
 def user_path(text: str) -> Path | None:

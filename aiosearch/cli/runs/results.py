@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
@@ -14,10 +15,19 @@ from ...arguments import nearest
 from ...database import DamagedError, ForeignError, UnavailableError, is_there, require_ours
 from ...display.tables import time_text
 from ...documents import Document
-from ...optimizer import CALLED, FORMAT, WHOLE, Answer, AnswerFile, default_results_path, export
+from ...optimizer import (
+    CALLED,
+    FORMAT,
+    WHOLE,
+    Answer,
+    AnswerFile,
+    WorkStore,
+    default_results_path,
+    export,
+)
 from ..output.streams import Exit, UsageError, give, give_json, tell
 from ..output.table import table
-from ..output.units import of
+from ..output.units import of, size
 
 if TYPE_CHECKING:
     from ..commands.results import ResultsArguments
@@ -62,6 +72,18 @@ def _list(path: Path, arguments: ResultsArguments) -> None:
             give("not used: faster alone, and not in the function, which is not faster with it")
         for line in _explained(answers):
             give(line)
+        unfinished = path.with_name(f"{path.name}.unfinished")
+        more = f", and {size(_bytes(unfinished))} of work that is not finished"
+        tell(
+            f"{of(len(answers), 'answer')}, {size(_bytes(path))} in {path}"
+            + (more if unfinished.exists() else "")
+        )
+
+
+def _bytes(path: Path) -> int:
+    """What a database takes on disk, with what is not yet written into it."""
+    files = (path, path.with_name(f"{path.name}-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
 
 
 def _explained(answers: Sequence[Answer]) -> list[str]:
@@ -98,11 +120,16 @@ def _export(path: Path, arguments: ResultsArguments) -> None:
 
 
 def _forget(path: Path, arguments: ResultsArguments) -> None:
-    if bool(arguments.answers) == arguments.all:
-        raise UsageError("say which answers to forget, or --all")
+    ways = (bool(arguments.answers), arguments.all, arguments.older_than is not None)
+    if sum(ways) != 1:
+        raise UsageError("say which answers to forget, --older-than AGE, or --all")
     with _opened(path) as file:
         if arguments.all:
             removed = file.clear() if file is not None else 0
+            with closing(WorkStore(path)) as work:
+                work.forget()
+        elif arguments.older_than is not None:
+            removed = _remove_old(path, file, time.time() - arguments.older_than)
         else:
             removed = _remove(path, file, arguments.answers)
     if arguments.json:
@@ -114,6 +141,12 @@ def _forget(path: Path, arguments: ResultsArguments) -> None:
 def _remove(path: Path, file: AnswerFile | None, names: Sequence[str]) -> int:
     named = _answers_named(_all(path, file), names)
     return file.remove(answer.key.digest for answer in named) if file is not None else 0
+
+
+def _remove_old(path: Path, file: AnswerFile | None, before: float) -> int:
+    """Removes what was found before a time, in seconds since 1970."""
+    old = [answer for answer in _all(path, file) if answer.made < before]
+    return file.remove(answer.key.digest for answer in old) if file is not None else 0
 
 
 def answers_in(path: Path) -> list[Answer]:

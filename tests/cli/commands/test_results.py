@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from answers import SOURCE, answer, key
 from testkit.hosts.console import Cli
 
+from aiosearch.cli.output.units import size
 from aiosearch.optimizer.outcomes.results import Results, default_results_path
+from aiosearch.optimizer.outcomes.unfinished_work import WorkKind, WorkStore
 
 
 @pytest.fixture
@@ -154,6 +159,28 @@ def test_forget(cli: Cli, kept: Path) -> None:
     assert cli("results", "forget", "gelu").code == 2
     assert json.loads(cli("results", "forget", "--all", "--json").out)["removed"] == 1
     assert cli("results", "list").out.startswith("no answers")
+
+
+def test_old_answers_are_forgotten_by_their_age(cli: Cli, kept: Path) -> None:
+    with Results.open() as results:
+        old = msgspec.structs.replace(answer(4, name="old"), made=time.time() - 40 * 86_400)
+        results.keep(old)
+    listed = cli("results", "list")
+    assert f"4 answers, {size(kept.stat().st_size)[:1]}" in listed.err
+    assert cli("results", "forget", "--older-than", "30d").out == f"removed 1 answer from {kept}\n"
+    assert "old" not in cli("results", "list").out
+    for words in (("--older-than", "30"), ("--older-than", "1d", "--all"), ()):
+        assert cli("results", "forget", *words).code == 2
+
+
+def test_all_that_is_forgotten_is_unfinished_work_too(cli: Cli, kept: Path) -> None:
+    question = answer(1).key.digest
+    with closing(WorkStore(kept)) as work:
+        work.put(question, WorkKind.RACE, b"a race", b"its times")
+    assert "of work that is not finished" in cli("results", "list").err
+    cli("results", "forget", "--all")
+    with closing(WorkStore(kept)) as work:
+        assert work.get(question, WorkKind.RACE, b"a race") is None
 
 
 def test_another_file(cli: Cli) -> None:
