@@ -257,15 +257,22 @@ class _Module:
         uses.update(self._program.outputs)
         for term, form in forms.items():
             self._define(term, form, uses[term])
-        outputs = ", ".join(self._output(term) for term in self._program.outputs)
-        if self._always_tuple and len(self._program.outputs) == 1:
-            outputs = f"({outputs},)"
-        body = "\n".join(f"    {line}" for line in [*self._lines, f"return {outputs}"])
+        body = "\n".join(f"    {line}" for line in [*self._lines, *self._return()])
         head = f"def {self._name}({', '.join(self._inputs)}):"
         if len(head) > WIDTH:
             inner = "".join(f"    {name},\n" for name in self._inputs)
             head = f"def {self._name}(\n{inner}):"
         return module(f"{head}\n{body}\n")
+
+    def _return(self) -> list[str]:
+        """The last statement, an output a line where it is long."""
+        outputs = [self._output(term) for term in self._program.outputs]
+        line = f"return {', '.join(outputs)}"
+        if len(outputs) == 1:
+            return [f"return ({outputs[0]},)" if self._always_tuple else line]
+        if len(line) + 4 <= WIDTH:
+            return [line]
+        return ["return (", *(f"    {output}," for output in outputs), ")"]
 
     def _forms(self) -> dict[Term, TermSpelling]:
         """Every term that is written, operands first.

@@ -80,7 +80,7 @@ def assert_complete(search: subprocess.Popen[str], height: int = HEIGHT) -> str:
     tree = Lopsided(height=height)
     assert search.returncode == 0, told
     assert nodes(told) == tree.nodes
-    solutions = re.findall(r"^#\d+ +\S+ +(\d+)", told, re.MULTILINE)
+    solutions = re.findall(r"^[-\d]+ [:\d]+  #\d+ +\S+ +(\d+)", told, re.MULTILINE)
     assert sorted(map(int, solutions)) == list(tree.answers)
     return told
 

@@ -27,6 +27,8 @@ INPUTS = (X, Y, W, S, IMAGE, FILTERS)
 RATIONAL: dict[str, Term] = {
     "abs": apply("abs", X),
     "add": X + Y,
+    "argmax": apply("argmax", X, axis=1),
+    "argmin": apply("argmin", X, axis=0),
     "broadcast": apply("broadcast", apply("sum", X, axes=(0,), keep=True), shape=(4, 3)),
     "cast": apply("cast", apply("cast", X, dtype="bool"), dtype="f32"),
     "clamp": apply("clamp", X, low=-0.5, high=1.0),
@@ -34,6 +36,9 @@ RATIONAL: dict[str, Term] = {
     "convolution": apply(
         "convolution", IMAGE, FILTERS, strides=(2,), low=(1,), high=(0,), dilation=(2,)
     ),
+    "cummax": apply("cummax", X, axis=1),
+    "cummin": apply("cummin", X, axis=0),
+    "cumsum": apply("cumsum", X, axis=1),
     "diagonal": apply("diagonal", S),
     "div": X / Y,
     "equal": apply("equal", X, X + 0 * Y),
@@ -67,7 +72,19 @@ RATIONAL: dict[str, Term] = {
 }
 
 FORMAL = ["cos", "erf", "erfc", "exp", "exponential", "expm1", "floor", "gelu", "gelu_tanh", "log"]
-FORMAL += ["log1p", "pow", "rms_norm", "round", "rsqrt", "sigmoid", "silu", "sin", "tanh"]
+FORMAL += [
+    "lgamma",
+    "log1p",
+    "pow",
+    "rem",
+    "rms_norm",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "silu",
+    "sin",
+    "tanh",
+]
 OF_KERNELS = ["accumulate", "input", "load", "read", "result", "write"]
 
 

@@ -57,7 +57,7 @@ def test_exponentials_of_logarithms_have_the_degree_of_what_is_under_them() -> N
 def test_shapes_are_those_of_the_language() -> None:
     image = tensor("I", "f32", (1, 5, 2))
     filters = tensor("F", "f32", (2, 2, 3))
-    given = {"strides": (2,), "low": (1,), "high": (0,), "dilation": (2,)}
+    given = {"strides": (2,), "low": (1,), "high": (0,), "dilation": (2,), "groups": 1}
     term = apply("convolution", image, filters, **given)
     k = Degrees()
     found = OPERATORS["convolution"].meaning(

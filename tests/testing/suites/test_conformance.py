@@ -153,8 +153,16 @@ def run(check: str, strategy: Callable[[], Strategy]) -> None:
         (AssignsTwice, "any-number-of-seats", "assigned task 1, which is not free"),
         (Starves, "any-number-of-seats", "left 1 tasks unassigned"),
         (Silent, "any-number-of-seats", "left 1 tasks unassigned"),
-        (Raises, "any-number-of-seats", "Raises raised KeyError: 'confused'"),
-        (CannotStart, "any-number-of-seats", "CannotStart raised RuntimeError: too few seats"),
+        (
+            Raises,
+            "any-number-of-seats",
+            r"Raises raised KeyError in handle\(Reported\): 'confused'",
+        ),
+        (
+            CannotStart,
+            "any-number-of-seats",
+            "CannotStart raised RuntimeError in start: too few seats",
+        ),
         (Juggles, "any-number-of-seats", "handing work to and fro without a node explored"),
         (Invents, "any-number-of-seats", "gave 'please', which is no command"),
         (Outdated, "any-number-of-seats", "speaks api 0"),

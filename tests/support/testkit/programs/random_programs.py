@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 from random import Random
 from typing import Any
@@ -39,18 +39,36 @@ _ON_TRUTH = ("select", "cast", "broadcast", "reshape", "transpose", "slice", "co
 _TRIES = 40
 
 
+LEFT_TO_XLA = frozenset({"lgamma", "rem"})
+"""Operators that no kernel computes."""
+ALONG_SHORT_AXES = frozenset({"argmax", "argmin", "cummax", "cummin", "cumsum"})
+"""Operators that kernels compute along axes of a few places alone."""
+
+
 def random_program(
     seed: int,
     kernels: bool = True,
     sizes: Sequence[int] = _SIZES,
     most: int = MOST_ELEMENTS,
+    without: Collection[str] = (),
 ) -> Program:
-    """The program of this seed: the same at every call. Tensors have `most` elements at most."""
-    return _Draw(Random(seed), kernels, sizes, most).program(f"random_{seed}")
+    """The program of this seed: the same at every call. Tensors have `most` elements at most.
+
+    Operators of `without` are not in it.
+    """
+    return _Draw(Random(seed), kernels, sizes, most, without).program(f"random_{seed}")
 
 
 class _Draw:
-    def __init__(self, random: Random, kernels: bool, sizes: Sequence[int], most: int) -> None:
+    def __init__(
+        self,
+        random: Random,
+        kernels: bool,
+        sizes: Sequence[int],
+        most: int,
+        without: Collection[str],
+    ) -> None:
+        self._without = without
         self._random = random
         self._kernels = kernels
         self._sizes = sizes
@@ -92,6 +110,7 @@ class _Draw:
 
     def _operator(self, pool: Sequence[Term], operators: Sequence[Operator]) -> Iterator[Term]:
         """One more term of an operator that takes what there is."""
+        operators = [operator for operator in operators if operator.name not in self._without]
         for _ in range(_TRIES):
             operator = self._random.choice(operators)
             found = self._attempt(operator, pool)
