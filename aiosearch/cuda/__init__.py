@@ -16,7 +16,9 @@ if TYPE_CHECKING:
         UnsupportedConstruct,
     )
     from .interpreter.findings import KernelFault
+    from .jax_calls import jit
     from .modules import CudaKernel, CudaModule, KernelLaunch, load
+    from .numba.api import patched
 
 __all__ = [
     "Choices",
@@ -29,7 +31,9 @@ __all__ = [
     "SourceError",
     "TextError",
     "UnsupportedConstruct",
+    "jit",
     "load",
+    "patched",
 ]
 
 __getattr__ = lazily(
@@ -42,9 +46,11 @@ __getattr__ = lazily(
         "TextError": ".errors",
         "UnsupportedConstruct": ".errors",
         "KernelFault": ".interpreter.findings",
+        "jit": ".jax_calls",
         "CudaKernel": ".modules",
         "KernelLaunch": ".modules",
         "CudaModule": ".modules",
         "load": ".modules",
+        "patched": ".numba.api",
     },
 )

@@ -8,13 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .errors import CudaError, LaunchError
+from .interpreter.arithmetic import NUMPY, Array
 from .ir.operations import ParallelFunction, Parameter
 from .ir.types import ScalarType
 
 Dims: TypeAlias = tuple[int, int, int]
-Array: TypeAlias = np.ndarray[Any, Any]
-"""An array of NumPy with elements of any type."""
-
 _MOST_THREADS = 1024
 _MOST_IN_DIMENSION = (1 << 31) - 1
 _MOST_SHARED = 1 << 20
@@ -80,19 +78,20 @@ def array_of(parameter: Parameter, value: object, kernel: str) -> Array:
         raise LaunchError(f"{kernel}: the array {parameter.name} is not contiguous")
     if not parameter.const and not value.flags.writeable:
         raise LaunchError(f"{kernel}: the array {parameter.name} is read-only")
-    if parameter.element is not None and value.dtype.names is None:
-        required = _DTYPES[parameter.element]
-        same = value.dtype == required or (
-            value.dtype.kind in "iub"
-            and required.kind in "iub"
-            and value.dtype.itemsize == required.itemsize
-        )
-        if not same:
-            raise LaunchError(
-                f"{kernel}: {parameter.name} points to {parameter.element}, and the array is"
-                f" {value.dtype}"
-            )
+    check_element(parameter, value.dtype, kernel)
     return value
+
+
+def check_element(parameter: Parameter, dtype: np.dtype[Any], kernel: str) -> None:
+    """Raises LaunchError for an array of another type than a pointer's, up to the sign."""
+    if parameter.element is None or dtype.names is not None:
+        return
+    required = NUMPY[parameter.element]
+    whole = dtype.kind in "iub" and required.kind in "iub"
+    if dtype != required and not (whole and dtype.itemsize == required.itemsize):
+        raise LaunchError(
+            f"{kernel}: {parameter.name} points to {parameter.element}, and the array is {dtype}"
+        )
 
 
 def scalar_of(parameter: Parameter, value: object, kernel: str) -> int | float | bool:
@@ -124,7 +123,7 @@ def words(
     for place, (parameter, value) in enumerate(zip(function.parameters, addresses, strict=True)):
         slot = block[place : place + 1].view(np.uint8)
         type = parameter.value.type
-        dtype = _DTYPES[type]
+        dtype = NUMPY[type]
         wrapped = value
         if type.is_integer:
             wrapped = int(value) & ((1 << 8 * type.size) - 1)
@@ -149,32 +148,18 @@ class Symbols:
             if symbol.name not in self.arrays:
                 data = np.zeros(-(-symbol.size // 8), np.float64).view(np.uint8)[: symbol.size]
                 if symbol.initial is not None:
-                    values = np.array(symbol.initial, _DTYPES[symbol.element]).view(np.uint8)
+                    values = np.array(symbol.initial, NUMPY[symbol.element]).view(np.uint8)
                     data[: values.size] = values
                 self.arrays[symbol.name] = data
         return {entry.name: self.arrays[entry.name] for entry in function.symbols}
 
 
-_DTYPES: dict[ScalarType, np.dtype] = {
-    ScalarType.BOOL: np.dtype(np.bool_),
-    ScalarType.I8: np.dtype(np.int8),
-    ScalarType.U8: np.dtype(np.uint8),
-    ScalarType.I16: np.dtype(np.int16),
-    ScalarType.U16: np.dtype(np.uint16),
-    ScalarType.I32: np.dtype(np.int32),
-    ScalarType.U32: np.dtype(np.uint32),
-    ScalarType.I64: np.dtype(np.int64),
-    ScalarType.U64: np.dtype(np.uint64),
-    ScalarType.F16: np.dtype(np.float16),
-    ScalarType.F32: np.dtype(np.float32),
-    ScalarType.F64: np.dtype(np.float64),
-    ScalarType.PTR: np.dtype(np.int64),
-}
-
 __all__ = [
+    "Array",
     "CudaError",
     "Symbols",
     "array_of",
+    "check_element",
     "check_shape",
     "dims",
     "flattened",

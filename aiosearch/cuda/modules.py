@@ -118,6 +118,10 @@ class CudaKernel:
             self, dims(supplied[0], "the grid"), dims(supplied[1], "the block"), shared
         )
 
+    def bound(self, arguments: Sequence[object]) -> tuple[CudaKernel, list[object]]:
+        """The kernel for these arguments, and what it is passed: of C++, always the same."""
+        return self, list(arguments)
+
     def __repr__(self) -> str:
         return f"<kernel {self.function.name}>"
 

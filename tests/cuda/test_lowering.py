@@ -10,7 +10,7 @@ from barrierprograms import program
 
 from aiosearch import cuda
 from aiosearch.cuda.compiled.lowering import Choices
-from aiosearch.cuda.ir.parser import parsed
+from aiosearch.cuda.ir.text import parsed
 from aiosearch.cuda.passes.minimum_cut import Policy
 
 EXACT = Choices(contract=False)

@@ -6,8 +6,7 @@ import pytest
 
 from aiosearch.cuda.compiled.lowering import Choices
 from aiosearch.cuda.ir.operations import IrValue
-from aiosearch.cuda.ir.parser import parsed
-from aiosearch.cuda.ir.text import printed
+from aiosearch.cuda.ir.text import parsed, printed
 from aiosearch.cuda.ir.types import ScalarType
 from aiosearch.cuda.ir.verifier import verify
 from aiosearch.cuda.modules import load

@@ -64,9 +64,12 @@ def register_program(
     native: KernelProgram,
     machine: CpuMachine,
     effort: OptimizationEffort = OptimizationEffort.SCALAR,
+    *,
+    trial: bool = True,
 ) -> str:
     """Registers a program with XLA, and returns its name there, which is the same in every
-    process."""
+    process. Without `trial` it is not tried out before: drawn numbers need not be right inputs of a
+    program that a user wrote."""
     if not host().runs(machine):
         raise NativeError(f"the kernel {native.name} was made for {machine.name}, not for this one")
     key = digest(native, machine, effort)
@@ -75,7 +78,7 @@ def register_program(
     # registration.
     with _lock:
         if name not in _registered_programs:
-            library = _library(native, machine, effort, key)
+            library = _library(native, machine, effort, key, trial)
             capsule = jax.ffi.pycapsule(ctypes.c_void_p(library.handler))  # type: ignore[no-untyped-call]  # jax's
             jax.ffi.register_ffi_target(name, capsule, platform="cpu")
             _registered_programs[name] = library
@@ -83,14 +86,14 @@ def register_program(
 
 
 def _library(
-    native: KernelProgram, machine: CpuMachine, effort: OptimizationEffort, key: str
+    native: KernelProgram, machine: CpuMachine, effort: OptimizationEffort, key: str, trial: bool
 ) -> LoadedLibrary:
     """The loaded library of a program, compiled and tried out as needed."""
     objects = object_cache_in(default_objects_path())
     code = objects.get(key, lambda: compile_program(native, machine, effort))
     handler = objects.get(handler_digest(machine), lambda: compile_handler(machine))
     # Trust is by content: other bytes under the same digest are tried again.
-    if not objects.trusts(key, code):
+    if trial and not objects.trusts(key, code):
         if is_expendable():
             run_guarded(native, load(native, code, handler))
         else:

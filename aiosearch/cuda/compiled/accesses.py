@@ -371,6 +371,13 @@ class Accesses:
 
     def _any(self, mask: Lanes) -> str:
         """Whether a lane of any row is in a mask."""
+        return self._reduced("or", mask)
+
+    def _all(self, mask: Lanes) -> str:
+        """Whether all lanes of all rows are in a mask."""
+        return self._reduced("and", mask)
+
+    def _reduced(self, operator: str, mask: Lanes) -> str:
         text, lanes = self._text, self._lanes
         collected = ""
         for row in range(self._rows if mask.shape.rows else 1):
@@ -378,26 +385,11 @@ class Accesses:
                 subset = self._first(mask, row)
             else:
                 subset = text.call(
-                    f"@llvm.vector.reduce.or.v{lanes}i1",
+                    f"@llvm.vector.reduce.{operator}.v{lanes}i1",
                     "i1",
                     (vector("i1", lanes), mask.parts[row]),
                 )
-            collected = subset if not collected else text.line(f"or i1 {collected}, {subset}")
-        return collected
-
-    def _all(self, mask: Lanes) -> str:
-        text, lanes = self._text, self._lanes
-        collected = ""
-        for row in range(self._rows if mask.shape.rows else 1):
-            if mask.shape.stride == 0 or lanes == 1:
-                every = self._first(mask, row)
-            else:
-                every = text.call(
-                    f"@llvm.vector.reduce.and.v{lanes}i1",
-                    "i1",
-                    (vector("i1", lanes), mask.parts[row]),
-                )
-            collected = every if not collected else text.line(f"and i1 {collected}, {every}")
+            collected = text.line(f"{operator} i1 {collected}, {subset}") if collected else subset
         return collected
 
     def _both(self, first: Lanes | None, second: Lanes, *, negated: bool = False) -> Lanes:

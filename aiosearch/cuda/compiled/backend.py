@@ -5,20 +5,26 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
+import numpy as np
+
+from ...codegen.ir import Buffer
 from ...codegen.ir import Operation as ScalarFunction
 from ...codegen.llvm.builder import FunctionText, literal, suffix, typed
 from ...codegen.llvm.scalars import ERRORS, library, symbol
-from ...codegen.native.compiler import parse_module, target_machine
+from ...codegen.native.compiler import OptimizationEffort, parse_module, target_machine
 from ...codegen.native.errors import NativeError
+from ...codegen.native.kernel_program import KernelPhase, KernelProgram
 from ...codegen.native.llvm_library import llvm, llvmlite
 from ...codegen.native.machine import CpuMachine, host
 from ...codegen.native.object_cache import default_objects_path, object_cache_in
 from ...tensor.types import DType
 from ..ir.types import ScalarType
 
+ArrayType: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
+"""Elements and sizes of an array."""
 DTYPES = {ScalarType.F32: DType.F32, ScalarType.F64: DType.F64}
 FUNCTIONS = {
     "cos": ScalarFunction.COS,
@@ -52,6 +58,55 @@ __all__ = [
 _numbers = itertools.count()
 _LAYOUT = 1
 """Goes up when what is compiled from a text changes otherwise than by the text."""
+
+
+_CARRIERS = {
+    "bool": DType.BOOL, "int8": DType.I8, "uint8": DType.U8, "int32": DType.I32,
+    "float16": DType.F16, "float32": DType.F32, "float64": DType.F64,
+}  # fmt: skip
+"""The types of arrays that XLA hands over as they are."""
+
+
+def carrier(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type in which XLA hands over an array: its own, or whole numbers that hold its bytes."""
+    if dtype.name in _CARRIERS:
+        return dtype
+    return np.dtype(np.int8 if dtype.itemsize < 4 else np.int32)
+
+
+def registered(
+    name: str,
+    text: str,
+    wrapper: str,
+    arrays: tuple[Sequence[ArrayType], Sequence[ArrayType]],
+    launch: tuple[int, int],
+) -> str:
+    """Registers a kernel with XLA, and gives its name there.
+
+    `wrapper` is the body of the function that calls it from XLA's pointers, `arrays` are operands
+    and results, and a `launch` is a number of blocks and the bytes of scratch memory of each.
+    """
+    whole = (
+        f'{text}\ndefine void @"{name}.0"(ptr %buffers, ptr %scratch, i64 %begin, i64 %end) {{\n'
+        f"{wrapper}\n  ret void\n}}\n"
+    )
+    machine = host()
+    inputs, outputs = (
+        tuple(
+            Buffer(f"{kind}{place}", _CARRIERS[dtype.name], shape)
+            for place, (dtype, shape) in enumerate(listed)
+        )
+        for kind, listed in zip(("in", "out"), arrays, strict=True)
+    )
+    # As a launch from Python, the text goes through LLVM's passes here, which unroll loops; those
+    # that programs go through do not.
+    optimized = str(_optimized(whole, machine))
+    phase = KernelPhase(*launch)
+    program = KernelProgram(name, optimized, inputs, outputs, (phase,))
+    # Drawn whole numbers would be indices out of bounds in many right kernels, so none is tried.
+    from ...codegen.native.jax_call import register_program  # imports JAX
+
+    return register_program(program, machine, OptimizationEffort.NONE, trial=False)
 
 
 def function_symbol(name: str, lanes: int, type: ScalarType) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ..ir.operations import ConstantOperand, Operand
 from . import clang, layout, loops, scanner
-from .cursors import Cursor
+from .cursors import Cursor, Held
 from .expressions import Expressions
-from .places import Held
 
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _UPWARDS, _DOWNWARDS = ("<", "<="), (">", ">=")

@@ -7,7 +7,10 @@ None although the protocol does not say so, the attribute's text does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from ..ir.operations import Address, Operand
 
 
 class ClangKind(Protocol):
@@ -181,3 +184,28 @@ class TranslationUnit(Protocol):
 
     @property
     def diagnostics(self) -> Iterable[Diagnostic]: ...
+
+
+Leaves: TypeAlias = tuple[Operand, ...]
+"""The scalars of a C value in the order of their addresses: three for a `float3`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A part of a variable whose address nobody takes; its value is in the environment."""
+
+    key: int
+    start: int
+    type: ClangType
+    """Of clang's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object in memory."""
+
+    address: Address
+    type: ClangType
+
+
+Place: TypeAlias = Held | Stored

@@ -20,8 +20,7 @@ from ..ir.operations import (
 )
 from ..ir.types import ScalarType
 from . import clang, layout, scanner
-from .cursors import ClangType, Cursor
-from .places import Held, Leaves, Place, Stored
+from .cursors import ClangType, Cursor, Held, Leaves, Place, Stored
 
 _ARITHMETIC = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "&": "and", "|": "or", "^": "xor",

@@ -9,8 +9,7 @@ from ..errors import UnsupportedConstruct
 from ..ir.operations import Atomic, Barrier, CallOperation, ConstantOperand, Load, Operand, Warp
 from ..ir.types import ScalarType
 from . import clang, layout, scanner
-from .cursors import Cursor
-from .places import Leaves
+from .cursors import Cursor, Leaves
 
 if TYPE_CHECKING:
     from .translator import Translator

@@ -40,8 +40,7 @@ from ..ir.operations import (
 from ..ir.types import ScalarType
 from . import clang, declarations, intrinsics, layout, loops, scanner
 from .counting import Counting
-from .cursors import Cursor, Diagnostic
-from .places import Held, Leaves, Place, Stored
+from .cursors import Cursor, Diagnostic, Held, Leaves, Place, Stored
 
 _FALSE, _TRUE = ConstantOperand(False, ScalarType.BOOL), ConstantOperand(True, ScalarType.BOOL)
 

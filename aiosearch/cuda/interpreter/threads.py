@@ -10,6 +10,7 @@ the same in every order, so this one order is enough to say what it computes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -42,15 +43,17 @@ from ..ir.operations import (
     operands,
     walk,
 )
-from . import arithmetic, printf
+from ..launches import Dims
+from . import arithmetic
 from .arithmetic import NUMPY, Array
 from .findings import FindingKind, KernelFaults
 from .memory import AddressSpace, MemoryBuffer, gathered, scattered
 from .shadow import Accessors, Shadow
 
-Dims: TypeAlias = tuple[int, int, int]
 Outside: TypeAlias = Callable[[CallOperation, Sequence[Array]], Array | None]
 """Does what a host function calls."""
+_FIELD = re.compile(r"%([-+ #0]*\d*(?:\.\d+)?)(?:hh|h|ll|l|z|j|t)?([diouxXeEfFgGcsp%])")
+"""A field of a format of `printf`."""
 
 Element: TypeAlias = Any
 """A number of NumPy's: an element of an array."""
@@ -483,7 +486,7 @@ class _Lanes:
         if operation.name == "printf":
             for lane in np.flatnonzero(mask):
                 row = [np.broadcast_to(item, mask.shape)[lane] for item in values]
-                self._run.output(printf.formatted(operation.text, row))
+                self._run.output(formatted(operation.text, row))
             return
         if operation.name == "assert":
             failed = mask & ~np.broadcast_to(values[0], mask.shape)
@@ -558,3 +561,28 @@ def _after(name: str, before: Element, value: Element, compare: Element) -> Elem
                 return value if before == 0 or before > value else before - 1
             case _:
                 return _IN_PLACE[name](before, value)
+
+
+def formatted(text: str, values: Sequence[Any]) -> str:
+    """Fills in a format as C does: `formatted("%d: %.2f", (3, 0.5))` is `"3: 0.50"`."""
+    remaining = list(values)
+
+    def fill(match: re.Match[str]) -> str:
+        flags, kind = match.groups()
+        if kind == "%":
+            return "%"
+        if not remaining:
+            return match.group()
+        value = remaining.pop(0)
+        if kind in "diu":
+            return f"%{flags}d" % int(value)
+        if kind in "oxX":
+            whole = int(value)
+            return f"%{flags}{kind}" % (whole + (1 << 32) if whole < 0 else whole)
+        if kind == "c":
+            return chr(int(value) & 0xFF)
+        if kind == "p":
+            return hex(int(value))
+        return f"%{flags}{kind}" % (str(value) if kind == "s" else float(value))
+
+    return _FIELD.sub(fill, text)

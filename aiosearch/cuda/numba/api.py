@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..compiled.lowering import Choices
+from ..cupy_module import cupy_module
 from ..errors import LaunchError
 from ..interpreter.arithmetic import NUMPY
 from ..interpreter.findings import KernelFault
@@ -50,6 +51,14 @@ class PythonKernel:
             self._kernels[types] = CudaKernel(self, translate(self.function, types))
         return self._kernels[types]
 
+    def bound(self, arguments: Sequence[object]) -> tuple[CudaKernel, list[object]]:
+        """The kernel for these arguments, and what it is passed: behind each array its sizes."""
+        values: list[object] = []
+        for argument in arguments:
+            values.append(argument)
+            values += getattr(argument, "shape", ())
+        return self.typed(tuple(map(_type_of, arguments))), values
+
     def __call__(self, *arguments: object) -> None:
         raise LaunchError(f"{self.__name__} is launched as {self.__name__}[grid, block](...)")
 
@@ -77,21 +86,18 @@ class PythonLaunch:
         return launch.check(*values)
 
     def _bound(self, arguments: Sequence[object]) -> tuple[KernelLaunch, list[object]]:
-        values: list[object] = []
-        for argument in arguments:
-            values.append(argument)
-            if isinstance(argument, np.ndarray) and argument.ndim:
-                values += argument.shape
-        kernel = self._kernel.typed(tuple(map(_type_of, arguments)))
+        kernel, values = self._kernel.bound(arguments)
         return kernel[self._shape], values
 
 
 def _type_of(argument: object) -> ScalarType | ArrayArgument:
-    if isinstance(argument, np.ndarray) and argument.ndim:
-        element = SCALARS.get(argument.dtype)
+    shape = getattr(argument, "shape", ())
+    if shape:
+        dtype = getattr(argument, "dtype", None)
+        element = None if dtype is None else SCALARS.get(np.dtype(dtype))
         if element is None:
-            raise LaunchError(f"an array of {argument.dtype} is no argument of a kernel")
-        return ArrayArgument(element, argument.ndim)
+            raise LaunchError(f"an array of {dtype} is no argument of a kernel")
+        return ArrayArgument(element, len(shape))
     if isinstance(argument, bool | np.bool_):
         return ScalarType.BOOL
     if isinstance(argument, int):
@@ -216,11 +222,13 @@ cuda = _module()
 
 @contextmanager
 def patched() -> Iterator[None]:
-    """Has `numba.cuda` be `cuda` of here, so that code written for it runs unchanged.
+    """Has `numba.cuda` and `cupy` be those of here, so that code written for them runs unchanged.
 
     Where Numba is not installed, `import numba` gives a module with `cuda` and types of elements.
+    Modules that were imported before keep the names that they have imported.
     """
-    before = {name: sys.modules.get(name) for name in ("numba", "numba.cuda")}
+    replaced = ("numba", "numba.cuda", "cupy")
+    before = {name: sys.modules.get(name) for name in replaced}
     try:
         numba: Any = importlib.import_module("numba")
     except ImportError:
@@ -233,6 +241,7 @@ def patched() -> Iterator[None]:
     owned = getattr(numba, "cuda", None)
     numba.cuda = cuda
     sys.modules["numba.cuda"] = cuda
+    sys.modules["cupy"] = cupy_module()
     try:
         yield
     finally:

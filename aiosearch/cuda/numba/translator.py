@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SourceError, UnsupportedConstruct
-from ..frontend.places import Held
+from ..frontend.cursors import Held
 from ..frontend.translator import _Frame, _Loop
 from ..ir.builder import block
 from ..ir.operations import (
