@@ -150,12 +150,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", help="programs whose name holds this")
     parser.add_argument("--dtype", default="f64")
+    parser.add_argument("--minutes", type=float, default=600.0, help="begin nothing after these")
     parser.add_argument("--quick", action="store_true", help="a sanity size")
     arguments = parser.parse_args()
     run = Run(arguments.seed)
+    end = time.monotonic() + 60 * arguments.minutes
     for case in cases(arguments.dtype):
         if arguments.only and not any(name in case.name for name in arguments.only):
             continue
+        if time.monotonic() > end:
+            sys.stderr.write(f"the time is up before {case.name}\n")
+            break
         referees = (
             FloatReferee(case.original, arguments.seed, ALL),
             FloatReferee(case.original, arguments.seed, ORDINARY),

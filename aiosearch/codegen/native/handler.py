@@ -4,8 +4,8 @@ program.
 The handler reads pointers from XLA's call frame, checks element types and shapes, and runs the
 phases of a program, on XLA's own threads where a phase has several blocks. It is LLVM IR, in the
 files `handler.ll` (the interface), `workspace.ll` (memory beside the arrays), `spin.ll` (waiting
-awake) and `team.ll` (threads, compiled from `team.c`), because no compiler but LLVM has to be
-there, and the loader already is.
+awake), `cores.ll` (where a thread runs) and `team.ll` (threads, compiled from `team.c`), because no
+compiler but LLVM has to be there, and the loader already is.
 
 The hard part is `team.c`: waking a thread takes as long as many a kernel, so threads spin for
 `_SPIN_COUNT` nanoseconds between phases and, in slots shared by all kernels, between calls.
@@ -27,6 +27,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import sys
 import time
 from collections.abc import Iterator
 from importlib import resources, util
@@ -73,6 +74,17 @@ _PREFIX = "aiosearch."
 """The prefix of all symbols."""
 _TEXTS = ("handler.ll", "workspace.ll", "spin.ll", "team.ll")
 """The parts of the handler; `team.ll` is compiled from `team.c`."""
+_CORES = "cores.ll"
+"""One more part, of Linux."""
+_NO_CORES = """
+define internal i64 @core() {
+  ret i64 -1
+}
+define internal void @leave(i64 %core) {
+  ret void
+}
+"""
+"""The same where no thread knows its core."""
 _PHASE = "{ ptr, i64 }"
 """The LLVM type of a phase: function and number of blocks."""
 _MAJOR = 0
@@ -92,7 +104,9 @@ def handler_text(machine: CpuMachine) -> str:
     placeholders = {**(_ARM if machine.is_arm else _X86), **{k: str(v) for k, v in numbers.items()}}
     folder = resources.files(__package__)
     # The parts are one module: they call each other's internal functions, which LLVM inlines.
-    text = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _TEXTS)
+    names = (*_TEXTS, _CORES) if sys.platform == "linux" else _TEXTS
+    text = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+    text += "" if sys.platform == "linux" else _NO_CORES
     return re.sub(r"\{(\w+)\}", lambda name: placeholders[name[1]], text)
 
 

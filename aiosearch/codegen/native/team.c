@@ -19,6 +19,11 @@
    release on `position`, acquire by who claims), so what a phase wrote is seen by the next. The team
    is freed by the last of its `holders`; a task that has not begun yet is one of them.
 
+   Cores. XLA's other work leaves its threads where it likes, and Linux wakes a thread where it ran
+   before: at times that is the leader's core, while another has nothing to do. The two of them then
+   take turns for milliseconds, and the call takes as long as on one thread. So who comes to a team
+   looks where it is, and leaves the leader's core.
+
    What one thread writes and others look at meanwhile is on cache lines of its own. */
 
 #include <stdatomic.h>
@@ -47,11 +52,13 @@ extern const struct phase phases[] __asm__("aiosearch.phases");
 extern const int64_t phase_count __asm__("aiosearch.phase_count");
 extern const int64_t scratch_bytes __asm__("aiosearch.scratch"); /* of each thread */
 
-/* handler.ll, workspace.ll, spin.ll */
+/* handler.ll, workspace.ll, spin.ll, cores.ll */
 extern void *allocate(int64_t bytes);
 extern void forget(void *api, void *error); /* destroys an error of XLA's */
 extern int64_t now(void); /* nanoseconds of a clock that is never set */
 extern _Bool pause_since(int64_t begin); /* spins for some tens of ns; false when it has been long */
+extern int64_t core(void);               /* that this thread runs on */
+extern void leave(int64_t core);         /* moves this thread to another core, if it has any */
 
 /* libc; the sizes are those of the largest platform, as team.c is compiled for none */
 extern void free(void *);
@@ -75,6 +82,7 @@ struct team {
   void **buffers;
   char *scratch; /* scratch_bytes for each thread */
   void (*join)(struct team *);            /* of this kernel: a waiting thread may be another kernel's */
+  _Atomic int64_t core;                   /* that the leader ran on when it began, or woke last */
   _Alignas(64) mutex_storage mutex;
   _Alignas(64) condition_storage begins; /* signalled when a phase begins */
 };
@@ -140,8 +148,17 @@ static void begin_phase(struct team *team, int64_t phase, char *scratch) {
   pthread_cond_broadcast(&team->begins);
 }
 
+/* Keeps two threads of a team from one core. */
+static void keep_apart(struct team *team, int64_t thread) {
+  int64_t here = core();
+  if (thread == 0)
+    atomic_store_explicit(&team->core, here, memory_order_relaxed);
+  else if (here == atomic_load_explicit(&team->core, memory_order_relaxed))
+    leave(here);
+}
+
 /* Waits for the end of a phase: looks for about as long as it takes to be woken, then sleeps. */
-static void await_next_phase(struct team *team, int64_t phase) {
+static void await_next_phase(struct team *team, int64_t phase, int64_t thread) {
   int64_t begin = now();
   do {
     if ((int64_t)(atomic_load_explicit(&team->position, memory_order_acquire) >> BLOCK_BITS) != phase)
@@ -151,6 +168,7 @@ static void await_next_phase(struct team *team, int64_t phase) {
   while ((int64_t)(atomic_load_explicit(&team->position, memory_order_acquire) >> BLOCK_BITS) == phase)
     pthread_cond_wait(&team->begins, &team->mutex);
   pthread_mutex_unlock(&team->mutex);
+  keep_apart(team, thread); /* who slept may wake on any core */
 }
 
 /* Runs blocks as long as there are any. The leader, thread 0, is back when all is done; others may
@@ -190,13 +208,15 @@ static void work(struct team *team, int64_t thread) {
       }
     }
     if (thread != 0 && nonempty_phase(phase + 1) == phase_count) return;
-    await_next_phase(team, phase);
+    await_next_phase(team, phase, thread);
   }
 }
 
 /* Works in a team until nothing is left to begin, and lets go of it. */
 static void join_team(struct team *team) {
-  work(team, atomic_fetch_add_explicit(&team->begun, 1, memory_order_relaxed));
+  int64_t thread = atomic_fetch_add_explicit(&team->begun, 1, memory_order_relaxed);
+  keep_apart(team, thread);
+  work(team, thread);
   release_team(team);
 }
 
@@ -260,6 +280,7 @@ struct team *gather(int64_t workers, void **buffers, char *scratch) {
   team->buffers = buffers;
   team->scratch = scratch;
   team->join = join_team;
+  keep_apart(team, 0);
   pthread_mutex_init(&team->mutex, NULL);
   pthread_cond_init(&team->begins, NULL);
   return team;

@@ -1,4 +1,4 @@
-; Compiled of team.c by clang-19; sha256 867eba64c41c8231a501266f48e53fc55341f822947ea0e2e56a2d3bd44fce54
+; Compiled of team.c by clang-19; sha256 22a67d3ee88f04747ecebedb3479c7baa6587bf21cbcc4b7dc7f061b715a96b0
 
 %struct.phase = type { ptr, i64 }
 %struct.seat = type { i64, i64, [48 x i8] }
@@ -74,6 +74,9 @@ nonempty_phase.exit:
   store ptr %scratch, ptr %scratch8, align 16
   %join = getelementptr inbounds i8, ptr %call, i64 152
   store ptr @join_team, ptr %join, align 8
+  %call.i = tail call i64 @core()
+  %core.i = getelementptr inbounds i8, ptr %call, i64 160
+  store atomic i64 %call.i, ptr %core.i monotonic, align 32
   %mutex = getelementptr inbounds i8, ptr %call, i64 192
   %call9 = tail call i32 @pthread_mutex_init(ptr nonnull %mutex, ptr null)
   %begins = getelementptr inbounds i8, ptr %call, i64 256
@@ -90,15 +93,34 @@ entry:
   %begun = getelementptr inbounds i8, ptr %team, i64 76
   %0 = atomicrmw add ptr %begun, i32 1 monotonic, align 4
   %conv = sext i32 %0 to i64
+  %call.i = tail call i64 @core()
+  %cmp.i = icmp eq i32 %0, 0
+  %core.i = getelementptr inbounds i8, ptr %team, i64 160
+  br i1 %cmp.i, label %if.then.i, label %if.else.i
+
+if.then.i:
+  store atomic i64 %call.i, ptr %core.i monotonic, align 32
+  br label %keep_apart.exit
+
+if.else.i:
+  %1 = load atomic i64, ptr %core.i monotonic, align 32
+  %cmp2.i = icmp eq i64 %call.i, %1
+  br i1 %cmp2.i, label %if.then3.i, label %keep_apart.exit
+
+if.then3.i:
+  tail call void @leave(i64 %call.i)
+  br label %keep_apart.exit
+
+keep_apart.exit:
   tail call fastcc void @work(ptr %team, i64 %conv)
   %holders.i = getelementptr inbounds i8, ptr %team, i64 72
-  %1 = atomicrmw sub ptr %holders.i, i32 1 acq_rel, align 8
-  %cmp.not.i = icmp eq i32 %1, 1
+  %2 = atomicrmw sub ptr %holders.i, i32 1 acq_rel, align 8
+  %cmp.not.i = icmp eq i32 %2, 1
   br i1 %cmp.not.i, label %if.end.i, label %release_team.exit
 
 if.end.i:
   %mutex.i = getelementptr inbounds i8, ptr %team, i64 192
-  %call.i = tail call i32 @pthread_mutex_destroy(ptr nonnull %mutex.i)
+  %call.i5 = tail call i32 @pthread_mutex_destroy(ptr nonnull %mutex.i)
   %begins.i = getelementptr inbounds i8, ptr %team, i64 256
   %call1.i = tail call i32 @pthread_cond_destroy(ptr nonnull %begins.i)
   tail call void @free(ptr %team)
@@ -220,52 +242,35 @@ release_team.exit24:
 
 define internal void @task(ptr %data) {
 entry:
-  %begun.i = getelementptr inbounds i8, ptr %data, i64 76
-  %0 = atomicrmw add ptr %begun.i, i32 1 monotonic, align 4
-  %conv.i = sext i32 %0 to i64
-  tail call fastcc void @work(ptr %data, i64 %conv.i)
-  %holders.i.i = getelementptr inbounds i8, ptr %data, i64 72
-  %1 = atomicrmw sub ptr %holders.i.i, i32 1 acq_rel, align 8
-  %cmp.not.i.i = icmp eq i32 %1, 1
-  br i1 %cmp.not.i.i, label %if.end.i.i, label %for.body.preheader
-
-if.end.i.i:
-  %mutex.i.i = getelementptr inbounds i8, ptr %data, i64 192
-  %call.i.i = tail call i32 @pthread_mutex_destroy(ptr nonnull %mutex.i.i)
-  %begins.i.i = getelementptr inbounds i8, ptr %data, i64 256
-  %call1.i.i = tail call i32 @pthread_cond_destroy(ptr nonnull %begins.i.i)
-  tail call void @free(ptr %data)
-  br label %for.body.preheader
-
-for.body.preheader:
+  tail call void @join_team(ptr %data)
   br label %for.body
 
 for.body:
-  %i.045 = phi i64 [ %inc, %for.inc ], [ 0, %for.body.preheader ]
+  %i.045 = phi i64 [ 0, %entry ], [ %inc, %for.inc ]
   %arrayidx = getelementptr inbounds [64 x %struct.seat], ptr @aiosearch.seats, i64 0, i64 %i.045
-  %2 = load atomic i64, ptr %arrayidx monotonic, align 64
-  %cmp1.not = icmp eq i64 %2, 0
+  %0 = load atomic i64, ptr %arrayidx monotonic, align 64
+  %cmp1.not = icmp eq i64 %0, 0
   br i1 %cmp1.not, label %if.end, label %for.inc
 
 if.end:
-  %3 = cmpxchg ptr %arrayidx, i64 0, i64 1 monotonic monotonic, align 64
-  %4 = extractvalue { i64, i1 } %3, 1
-  br i1 %4, label %if.end5, label %for.inc
+  %1 = cmpxchg ptr %arrayidx, i64 0, i64 1 monotonic monotonic, align 64
+  %2 = extractvalue { i64, i1 } %1, 1
+  br i1 %2, label %if.end5, label %for.inc
 
 if.end5:
   %missed7 = getelementptr inbounds i8, ptr %arrayidx, i64 8
-  %5 = load atomic i64, ptr %missed7 monotonic, align 8
+  %3 = load atomic i64, ptr %missed7 monotonic, align 8
   %call = tail call i64 @now()
-  %cmp.i = icmp ult i64 %5, 4
-  %rem.i = and i64 %5, 15
+  %cmp.i = icmp ult i64 %3, 4
+  %rem.i = and i64 %3, 15
   %cmp1.i = icmp eq i64 %rem.i, 0
-  %6 = or i1 %cmp.i, %cmp1.i
-  %cond.i = select i1 %6, i64 9223372036854775807, i64 2000
+  %4 = or i1 %cmp.i, %cmp1.i
+  %cond.i = select i1 %4, i64 9223372036854775807, i64 2000
   br label %while.cond
 
 while.cond:
-  %7 = load atomic i64, ptr %arrayidx monotonic, align 64
-  %cmp13 = icmp eq i64 %7, 1
+  %5 = load atomic i64, ptr %arrayidx monotonic, align 64
+  %cmp13 = icmp eq i64 %5, 1
   br i1 %cmp13, label %land.lhs.true, label %while.end
 
 land.lhs.true:
@@ -279,20 +284,20 @@ land.rhs:
   br i1 %cmp16, label %while.cond, label %while.end
 
 while.end:
-  %8 = load atomic i64, ptr %arrayidx monotonic, align 64
-  %cmp20.not = icmp eq i64 %8, 1
-  %add = add i64 %5, 1
+  %6 = load atomic i64, ptr %arrayidx monotonic, align 64
+  %cmp20.not = icmp eq i64 %6, 1
+  %add = add i64 %3, 1
   %cond = select i1 %cmp20.not, i64 %add, i64 0
   store atomic i64 %cond, ptr %missed7 monotonic, align 8
-  %9 = atomicrmw xchg ptr %arrayidx, i64 0 acquire, align 64
-  %cmp30 = icmp eq i64 %9, 1
+  %7 = atomicrmw xchg ptr %arrayidx, i64 0 acquire, align 64
+  %cmp30 = icmp eq i64 %7, 1
   br i1 %cmp30, label %for.end, label %if.end32
 
 if.end32:
-  %10 = inttoptr i64 %9 to ptr
-  %join = getelementptr inbounds i8, ptr %10, i64 152
-  %11 = load ptr, ptr %join, align 8
-  tail call void %11(ptr %10)
+  %8 = inttoptr i64 %7 to ptr
+  %join = getelementptr inbounds i8, ptr %8, i64 152
+  %9 = load ptr, ptr %join, align 8
+  tail call void %9(ptr %8)
   br label %for.inc
 
 for.inc:
@@ -319,8 +324,10 @@ entry:
   %mutex.i = getelementptr inbounds i8, ptr %team, i64 192
   %begins.i = getelementptr inbounds i8, ptr %team, i64 256
   %cmp33.not = icmp eq i64 %thread, 0
-  %mutex.i72 = getelementptr inbounds i8, ptr %team, i64 192
-  %begins.i73 = getelementptr inbounds i8, ptr %team, i64 256
+  %mutex.i73 = getelementptr inbounds i8, ptr %team, i64 192
+  %begins.i74 = getelementptr inbounds i8, ptr %team, i64 256
+  %core1.i.i = getelementptr inbounds i8, ptr %team, i64 160
+  %core.i.i = getelementptr inbounds i8, ptr %team, i64 160
   %buffers = getelementptr inbounds i8, ptr %team, i64 136
   br label %for.cond
 
@@ -451,23 +458,23 @@ if.end32:
 land.lhs.true:
   %add34 = add nuw nsw i64 %shr, 1
   %cmp5.i = icmp sgt i64 %2, %add34
-  br i1 %cmp5.i, label %land.rhs.i69, label %nonempty_phase.exit
+  br i1 %cmp5.i, label %land.rhs.i70, label %nonempty_phase.exit
 
-land.rhs.i69:
+land.rhs.i70:
   %phase.addr.06.i = phi i64 [ %inc.i, %while.body.i ], [ %add34, %land.lhs.true ]
-  %blocks.i70 = getelementptr inbounds [0 x %struct.phase], ptr @aiosearch.phases, i64 0, i64 %phase.addr.06.i, i32 1
-  %17 = load i64, ptr %blocks.i70, align 8
-  %cmp1.i71 = icmp eq i64 %17, 0
-  br i1 %cmp1.i71, label %while.body.i, label %nonempty_phase.exit
+  %blocks.i71 = getelementptr inbounds [0 x %struct.phase], ptr @aiosearch.phases, i64 0, i64 %phase.addr.06.i, i32 1
+  %17 = load i64, ptr %blocks.i71, align 8
+  %cmp1.i72 = icmp eq i64 %17, 0
+  br i1 %cmp1.i72, label %while.body.i, label %nonempty_phase.exit
 
 while.body.i:
   %inc.i = add i64 %phase.addr.06.i, 1
   %exitcond.not.i = icmp eq i64 %inc.i, %2
-  br i1 %exitcond.not.i, label %nonempty_phase.exit, label %land.rhs.i69
+  br i1 %exitcond.not.i, label %nonempty_phase.exit, label %land.rhs.i70
 
 nonempty_phase.exit:
-  %phase.addr.0.lcssa.i68 = phi i64 [ %add34, %land.lhs.true ], [ %phase.addr.06.i, %land.rhs.i69 ], [ %2, %while.body.i ]
-  %cmp35 = icmp eq i64 %phase.addr.0.lcssa.i68, %2
+  %phase.addr.0.lcssa.i69 = phi i64 [ %add34, %land.lhs.true ], [ %phase.addr.06.i, %land.rhs.i70 ], [ %2, %while.body.i ]
+  %cmp35 = icmp eq i64 %phase.addr.0.lcssa.i69, %2
   br i1 %cmp35, label %return, label %if.end37
 
 if.end37:
@@ -485,25 +492,39 @@ do.cond.i:
   br i1 %call1.i, label %do.body.i, label %do.end.i
 
 do.end.i:
-  %call2.i = tail call i32 @pthread_mutex_lock(ptr nonnull %mutex.i72)
+  %call2.i = tail call i32 @pthread_mutex_lock(ptr nonnull %mutex.i73)
   %19 = load atomic i64, ptr %team acquire, align 64
-  %shr517.i = lshr i64 %19, 40
-  %cmp618.i = icmp eq i64 %shr517.i, %shr
-  br i1 %cmp618.i, label %while.body.i74, label %while.end.i
+  %shr518.i = lshr i64 %19, 40
+  %cmp619.i = icmp eq i64 %shr518.i, %shr
+  br i1 %cmp619.i, label %while.body.i75, label %while.end.i
 
-while.body.i74:
-  %call8.i75 = tail call i32 @pthread_cond_wait(ptr nonnull %begins.i73, ptr nonnull %mutex.i72)
+while.body.i75:
+  %call8.i76 = tail call i32 @pthread_cond_wait(ptr nonnull %begins.i74, ptr nonnull %mutex.i73)
   %20 = load atomic i64, ptr %team acquire, align 64
   %shr5.i = lshr i64 %20, 40
   %cmp6.i = icmp eq i64 %shr5.i, %shr
-  br i1 %cmp6.i, label %while.body.i74, label %while.end.i
+  br i1 %cmp6.i, label %while.body.i75, label %while.end.i
 
 while.end.i:
-  %call10.i = tail call i32 @pthread_mutex_unlock(ptr nonnull %mutex.i72)
+  %call10.i = tail call i32 @pthread_mutex_unlock(ptr nonnull %mutex.i73)
+  %call.i.i = tail call i64 @core()
+  br i1 %cmp33.not, label %if.then.i.i, label %if.else.i.i
+
+if.then.i.i:
+  store atomic i64 %call.i.i, ptr %core.i.i monotonic, align 32
+  br label %for.cond.backedge
+
+if.else.i.i:
+  %21 = load atomic i64, ptr %core1.i.i monotonic, align 32
+  %cmp2.i.i = icmp eq i64 %call.i.i, %21
+  br i1 %cmp2.i.i, label %if.then3.i.i, label %for.cond.backedge
+
+if.then3.i.i:
+  tail call void @leave(i64 %call.i.i)
   br label %for.cond.backedge
 
 for.cond.backedge:
-  %mine.0.be = phi i64 [ 0, %while.end.i ], [ %add15, %if.then12 ], [ 0, %begin_phase.exit ], [ 0, %do.body.i ]
+  %mine.0.be = phi i64 [ 0, %if.then3.i.i ], [ 0, %if.else.i.i ], [ 0, %if.then.i.i ], [ %add15, %if.then12 ], [ 0, %begin_phase.exit ], [ 0, %do.body.i ]
   br label %for.cond
 
 return:

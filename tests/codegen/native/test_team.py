@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from testkit.kernels.fake_xla import FakeXla
@@ -282,3 +286,59 @@ def test_kernels_share_the_memory_that_they_need_beside_their_arrays() -> None:
         assert (found == 2 * given[::-1]).all()
         pieces.append(spare())
     assert pieces[1] == pieces[2] == pieces[3] >= 400_000
+
+
+LEAVING = """
+define i64 @core_after_leaving(i64 %core) {
+  call void @leave(i64 %core)
+  %after = call i64 @core()
+  ret i64 %after
+}
+"""
+"""Says where a thread is as soon as it has left a core."""
+
+
+@pytest.fixture(scope="module")
+def core_after_leaving() -> Callable[[int], int]:
+    text = resources.files(handler.__package__) / "cores.ll"
+    context = llvm.create_context()
+    module = compiler.parse_module(text.read_text() + LEAVING, context)
+    code = compiler.target_machine(host()).emit_object(module)
+    builder = llvm.JITLibraryBuilder()
+    builder.add_object_img(code).add_current_process().export_symbol("core_after_leaving")
+    library = builder.link(llvm.create_lljit_compiler(), "cores")
+    kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    # What is called has the library, which is unloaded with its last reference.
+    return lambda core: int(kind(library["core_after_leaving"])(core))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads know their cores on Linux")
+def test_a_thread_leaves_the_core_of_another_and_may_come_back(
+    core_after_leaving: Callable[[int], int],
+) -> None:
+    """It is on another core at once, where it may be on another, and may run everywhere again."""
+
+    def left() -> tuple[int, set[int]]:
+        os.sched_setaffinity(0, {core})
+        os.sched_setaffinity(0, cores)
+        return core_after_leaving(core), os.sched_getaffinity(0)
+
+    cores = os.sched_getaffinity(0)
+    core = min(cores)
+    with ThreadPoolExecutor(1) as pool:
+        after, allowed = pool.submit(left).result()
+    assert (after == core) == (len(cores) == 1)
+    assert allowed == cores
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads know their cores on Linux")
+def test_a_thread_that_may_run_on_one_core_alone_stays_there(
+    core_after_leaving: Callable[[int], int],
+) -> None:
+    def left() -> tuple[int, set[int]]:
+        os.sched_setaffinity(0, {core})
+        return core_after_leaving(core), os.sched_getaffinity(0)
+
+    core = max(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(left).result() == (core, {core})

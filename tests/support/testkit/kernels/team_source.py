@@ -25,7 +25,7 @@ COMMAND = (
 )  # fmt: skip
 ELSEWHERE = (
     "aiosearch.phases", "aiosearch.phase_count", "aiosearch.scratch", "allocate", "free", "forget",
-    "now", "pause_since",
+    "now", "pause_since", "core", "leave",
 )  # fmt: skip
 """What the other parts of the handler declare or define."""
 
