@@ -1,7 +1,7 @@
 """CUDA kernels on this processor: their times, what the decisions of the lowering are worth, and
 whether generated programs and seeded faults come out as they should.
 
-    python benchmarks/cuda.py [--quick] [--programs 1000] [--rodinia PATH]
+    python benchmarks/cuda.py [--quick] [--only PART] [--programs 1000] [--rodinia PATH]
 
 Times are CPU times, the best of several rounds that all arms take in turns. `--rodinia` is a folder
 of other people's kernels, of which nothing is here: how many of them are translated is counted, and
@@ -11,10 +11,10 @@ each that is not is named with the reason. Needs the extra `cuda`.
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,19 +39,30 @@ ABLATIONS = {
     "one row of threads at a time": Choices(rows=1),
     "vectors of four": Choices(lanes=4),
 }
+PARTS = ("kernels", "launches", "starts", "faults", "generated")
 Case = tuple[tuple[Any, ...], list[Any], Callable[[list[Any]], bool]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a sanity size")
+    parser.add_argument("--only", choices=PARTS, help="one part of it")
     parser.add_argument("--programs", type=int, default=1000, help="generated ones")
     parser.add_argument("--rodinia", type=Path, metavar="PATH", help="a folder of .cu files")
     arguments = parser.parse_args()
-    _kernels(arguments.quick)
-    _starts()
-    _faults()
-    _generated(20 if arguments.quick else arguments.programs)
+    count = 20 if arguments.quick else arguments.programs
+    parts: dict[str, Callable[[], None]] = {
+        "kernels": lambda: _kernels(arguments.quick),
+        "launches": lambda: _launches(arguments.quick),
+        "starts": _starts,
+        "faults": _faults,
+        "generated": lambda: _generated(count),
+    }
+    for name in PARTS:
+        if arguments.only in (None, name):
+            parts[name]()
+    if arguments.only:
+        return
     if arguments.rodinia is None:
         sys.stderr.write("--rodinia PATH is not given: none of its kernels is translated\n")
     else:
@@ -142,6 +153,81 @@ def _kernels(quick: bool) -> None:
             )
 
 
+def _launches(quick: bool) -> None:
+    """What larger pieces of work are worth: launches as one, blocks as one, and XLA's call."""
+    many = 1 << 16 if quick else 16 << 20
+    x = np.random.default_rng(0).random(many, np.float32)
+    y = np.zeros_like(x)
+    hosts = {
+        name: cuda.load(KERNELS, choices=Choices(fuses=fuses)).chain
+        for name, fuses in (("launches as one", True), ("one by one", False))
+    }
+    runs = {name: functools.partial(host, x, y, many) for name, host in hosts.items()}
+    best = _best(runs, 2 if quick else ROUNDS)
+    if not np.allclose(y, np.clip(x * 2 - 0.5, 0, 1), atol=1e-6):
+        raise SystemExit("the chain is wrong")
+    figure("cuda: a chain of three launches", best["launches as one"] * 1e3, "CPU ms")
+    ratio = best["one by one"] / best["launches as one"]
+    figure("cuda: the chain, one by one", ratio, "times as long")
+    launches = {
+        blocks: cuda.load(KERNELS, choices=Choices(blocks=blocks)).small_blocks[many // 8, 8]
+        for blocks in (1, 2, 4, 8)
+    }
+    times = _best(
+        {str(count): functools.partial(item, x, y) for count, item in launches.items()},
+        2 if quick else ROUNDS,
+    )
+    figure("cuda: blocks of 8 threads", times["1"] * 1e3, "CPU ms")
+    for count in ("2", "4", "8"):
+        ratio = times[count] / times["1"]
+        figure(f"cuda: blocks of 8 threads, {count} as one", ratio, "times as long")
+    _inside_of_jax(x)
+
+
+def _inside_of_jax(x: Any) -> None:
+    """A kernel inside of `jax.jit`, beside what XLA makes of the same arithmetic."""
+    import jax
+    import jax.numpy as jnp
+
+    compute = cuda.jit(cuda.load(KERNELS).compute)[-(-x.size // 256), 256]
+    result = jax.ShapeDtypeStruct(x.shape, x.dtype)  # type: ignore[no-untyped-call]  # jax's
+
+    @jax.jit
+    def ours(values: Any) -> Any:
+        return compute(values, result, x.size)
+
+    @jax.jit
+    def theirs(values: Any) -> Any:
+        s = jnp.zeros_like(values)
+        for _ in range(32):
+            s = s * values + 0.5
+        return jnp.sqrt(s * s + values)
+
+    values = jnp.asarray(x)
+    if not np.allclose(ours(values), theirs(values), rtol=1e-4):
+        raise SystemExit("the kernel inside of jax.jit is wrong")
+    runs = {
+        "ours": lambda: ours(values).block_until_ready(),
+        "theirs": lambda: theirs(values).block_until_ready(),
+    }
+    best = _best(runs, ROUNDS)
+    figure("cuda: compute inside of jax.jit", best["ours"] * 1e3, "CPU ms",
+           compared=versions("jax"), jax=round(best["theirs"] * 1e3, 3))  # fmt: skip
+
+
+def _best(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """The least CPU seconds of each, all taking turns behind a first call."""
+    best = dict.fromkeys(runs, np.inf)
+    for run in runs.values():
+        run()
+    for _ in range(rounds):
+        for name, run in runs.items():
+            start = time.process_time()
+            run()
+            best[name] = min(best[name], time.process_time() - start)
+    return best
+
+
 def _starts() -> None:
     """From text to the end of a first call, and again from code that was compiled before."""
     factor = time.time_ns() % 10**9  # so that no run finds what another compiled
@@ -205,29 +291,43 @@ def _faults() -> None:
 
 
 def _generated(count: int) -> None:
-    """Random programs with barriers, compiled in two ways and interpreted, bit by bit the same."""
+    """Random programs with barriers, compiled in ways of their own and interpreted: the same bits.
+
+    A program that cannot be compiled is a difference, too, and named.
+    """
     differences = 0
-    arms = (Choices(contract=False), Choices(contract=False, policy=Policy.STORE, eliminates=False))
     for seed in range(count):
-        generated = program(seed)
-        shape = (generated.grid, generated.block)
-        results = []
-        for choices in (None, *arms):
-            draw = np.random.default_rng(seed)
-            array = draw.integers(0, 1000, generated.elements).astype(np.uint32)
-            numbers = draw.integers(0, 16, generated.elements).astype(np.float32)
-            module = cuda.load(generated.text, choices=choices or replace(arms[0]))
-            launch = module["generated"][shape]
-            (launch.interpret if choices is None else launch)(array, numbers, 7)
-            results.append((array, numbers))
-        same = all(
-            np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
-            for result in results[1:]
-            for first, second in zip(results[0], result, strict=True)
-        )
+        try:
+            same = _is_the_same(seed)
+        except Exception as error:
+            sys.stderr.write(f"program {seed}: {type(error).__name__}: {error}\n")
+            same = False
         differences += not same
     figure("cuda: generated programs that differ from the interpreter", differences, "programs",
            target=0, programs=count)  # fmt: skip
+
+
+def _is_the_same(seed: int) -> bool:
+    generated = program(seed)
+    arms = (
+        Choices(contract=False),
+        Choices(contract=False, policy=Policy.STORE, eliminates=False),
+        Choices(contract=False, blocks=generated.grid),
+    )
+    results = []
+    for choices in (None, *arms):
+        draw = np.random.default_rng(seed)
+        array = draw.integers(0, 1000, generated.elements).astype(np.uint32)
+        numbers = draw.integers(0, 16, generated.elements).astype(np.float32)
+        module = cuda.load(generated.text, choices=choices or arms[0])
+        launch = module["generated"][generated.grid, generated.block]
+        (launch.interpret if choices is None else launch)(array, numbers, 7)
+        results.append((array, numbers))
+    return all(
+        np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
+        for result in results[1:]
+        for first, second in zip(results[0], result, strict=True)
+    )
 
 
 def _translated(name: str, folder: Path) -> None:

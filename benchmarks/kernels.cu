@@ -78,3 +78,34 @@ __global__ void warps(const float *in, float *out) {
   for (int k = 16; k > 0; k >>= 1) v += __shfl_down_sync(0xffffffffu, v, k);
   if (threadIdx.x % 32 == 0) out[i / 32] = v;
 }
+
+__global__ void small_blocks(const float *in, float *out) {
+  __shared__ float s[8];
+  int t = threadIdx.x, i = blockIdx.x * 8 + t;
+  s[t] = in[i];
+  __syncthreads();
+  float sum = 0;
+  for (int k = 0; k < 8; k++) sum += s[(t + k) & 7] * (k + 1);
+  out[i] = sum;
+}
+
+__global__ void scaled(const float *x, float *y, int n, float by) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * by;
+}
+
+__global__ void shifted(float *y, int n, float by) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] += by;
+}
+
+__global__ void clipped(float *y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = fminf(fmaxf(y[i], 0.0f), 1.0f);
+}
+
+void chain(const float *x, float *y, int n) {
+  scaled<<<(n + 255) / 256, 256>>>(x, y, n, 2.0f);
+  shifted<<<(n + 255) / 256, 256>>>(y, n, -0.5f);
+  clipped<<<(n + 255) / 256, 256>>>(y, n);
+}

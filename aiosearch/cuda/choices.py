@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 _LANES = (None, 4, 8, 16, 32)
 _ROWS = (None, 1, 2, 4)
+_BLOCKS = (2, 4, 8)
 _GAIN = 0.97
 """What a candidate may take at most, of the time of the decisions that stand."""
 
 
-def candidates(function: ParallelFunction, block: Dims, base: Choices) -> list[Choices]:
+def candidates(function: ParallelFunction, grid: Dims, block: Dims, base: Choices) -> list[Choices]:
     """The decisions that give different code, the ones that stand first."""
     collected: dict[str, Choices] = {}
     for policy, lanes, rows in itertools.product(Policy, _LANES, _ROWS):
@@ -37,6 +38,10 @@ def candidates(function: ParallelFunction, block: Dims, base: Choices) -> list[C
         if choices == base:
             continue
         collected.setdefault(lowered(function, block, choices).emitted.text, choices)
+    for blocks, rows in itertools.product(_BLOCKS, _ROWS):
+        choices = replace(base, blocks=blocks, rows=rows)
+        if choices.for_grid(grid) == choices:
+            collected.setdefault(lowered(function, block, choices).emitted.text, choices)
     local = lowered(function, block, base).emitted.text
     collected.pop(local, None)
     return [base, *collected.values()]
@@ -52,7 +57,7 @@ def fastest(launch: KernelLaunch, arguments: Sequence[object], rounds: int) -> C
     held = [(base, _copied(arguments))]
     launch.with_choices(base)(*held[0][1])
     expected = held[0][1]
-    for choices in candidates(function, block, base)[1:]:
+    for choices in candidates(function, launch.grid, block, base)[1:]:
         copies = _copied(arguments)
         compiled(function, block, choices)
         launch.with_choices(choices)(*copies)

@@ -7,68 +7,170 @@ addresses of the same bytes, and the kernel runs compiled, on all cores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from .compiled.lowering import Choices
 from .errors import CudaError, LaunchError
 from .interpreter.memory import AddressSpace, MemoryBuffer
 from .interpreter.threads import Run
-from .ir.operations import CallOperation, ParallelFunction
+from .ir.operations import CallOperation, Compute, ParallelFunction, Region, regions
 from .ir.types import ScalarType
 from .launches import Array, Dims, Symbols, array_of, flattened, scalar_of
+from .passes.coarsening import FusedLaunch, fused
 
 Words: TypeAlias = list[Any]
 """The operands of a call as numbers: addresses, sizes, and what a kernel is passed."""
 
+_MOST_ATTEMPTS = 16
+"""How often two kernels are looked at that are launched with ever new numbers."""
 _SUCCESS = np.asarray(0, np.int32)
 
 
-class Launcher(Protocol):
-    """Runs a kernel by name on machine addresses and numbers."""
+@dataclass(frozen=True, slots=True)
+class MachineLaunch:
+    """A launch on machine addresses and numbers."""
 
-    def __call__(
-        self,
-        kernel: str,
-        grid: Dims,
-        block: Dims,
-        shared: int,
-        values: Sequence[int | float | bool],
-    ) -> None: ...
+    kernel: FusedLaunch
+    grid: Dims
+    block: Dims
+    shared: int
+    buffers: dict[int, int]
+    """The number of the piece of memory in which each address lies."""
+
+
+class Launcher(Protocol):
+    """The module of a host function: it has kernels, and runs them."""
+
+    symbols: Symbols
+    choices: Choices
+
+    def kernel_function(self, name: str) -> ParallelFunction: ...
+
+    def run_launch(self, launch: MachineLaunch) -> None: ...
 
 
 class HostFunction:
     """A host function; called with arrays and numbers, it gives what the C++ function returns."""
 
-    def __init__(self, function: ParallelFunction, symbols: Symbols, launcher: Launcher) -> None:
+    def __init__(self, function: ParallelFunction, module: Launcher) -> None:
         self.function = function
-        self._symbols = symbols
-        self._launcher = launcher
+        self.module = module
+        self.fuses: bool | None = None
+        """Whether neighbouring launches become one; none means that the module's choices say."""
+        self.refusals: dict[tuple[str, str], str] = {}
+        """Why two neighbouring kernels were not fused, by their names."""
+        self.followed = _followed(function.body)
+        self._fusions: dict[tuple[object, ...], ParallelFunction | None] = {}
+        self._attempts: Counter[tuple[str, str]] = Counter()
 
     def __repr__(self) -> str:
         return f"<host function {self.function.name}>"
 
     def __call__(self, *arguments: object) -> int | float | bool | None:
-        return _Session(self.function, self._symbols, self._launcher)(arguments)
+        return _Session(self)(arguments)
+
+    def tune(self, *arguments: object, rounds: int = 6) -> bool:
+        """Measures whether fused launches are faster; later calls do what is. Arrays are copied."""
+        times: dict[bool, list[float]] = {True: [], False: []}
+        for turn in range(rounds + 1):
+            for fuses in times:
+                self.fuses = fuses
+                copies = [
+                    item.copy() if isinstance(item, np.ndarray) else item for item in arguments
+                ]
+                start = time.perf_counter()
+                self(*copies)
+                if turn:  # the first compiles
+                    times[fuses].append(time.perf_counter() - start)
+        self.fuses = min(times[True]) < min(times[False])
+        return self.fuses
+
+    def fused(self, first: MachineLaunch, second: MachineLaunch) -> MachineLaunch | None:
+        """Two launches as one, where that is legal; what was found is remembered."""
+        if (first.grid, first.block, first.shared, second.shared) != (
+            second.grid,
+            second.block,
+            0,
+            0,
+        ):
+            return None
+        buffers = {**first.buffers, **second.buffers}
+        names = (first.kernel.function.name, second.kernel.function.name)
+        values = (*first.kernel.values, *second.kernel.values)
+        key = (names, first.grid, first.block, *_pattern(values, buffers))
+        if key not in self._fusions:
+            # A number that changes with every launch would have every one analysed.
+            self._attempts[names] += 1
+            if self._attempts[names] > _MOST_ATTEMPTS:
+                return None
+            joined = fused(first.kernel, second.kernel, first.grid, first.block, buffers)
+            self._fusions[key] = None if isinstance(joined, str) else joined.function
+            if isinstance(joined, str):
+                self.refusals[names] = joined
+        function = self._fusions[key]
+        if function is None:
+            return None
+        return replace(first, kernel=FusedLaunch(function, values), buffers=buffers)
+
+
+def _pattern(
+    values: Sequence[int | float | bool], buffers: Mapping[int, int]
+) -> tuple[object, ...]:
+    """Numbers as they are, and addresses by which piece of memory they are in and how far apart."""
+    origin: dict[int, tuple[int, int]] = {}
+    listed: list[object] = []
+    for value in values:
+        if not isinstance(value, int) or value not in buffers:
+            listed.append(value)
+            continue
+        place, first = origin.setdefault(buffers[value], (len(origin), value))
+        listed.append((place, value - first))
+    return tuple(listed)
+
+
+def _followed(block: Region) -> set[int]:
+    """The launches, by their `id`, behind which another one comes with only arithmetic between."""
+    collected: set[int] = set()
+    last: CallOperation | None = None
+    for operation in block.operations:
+        if isinstance(operation, CallOperation) and operation.name == "launch":
+            if last is not None:
+                collected.add(id(last))
+            last = operation
+        elif not isinstance(operation, Compute):
+            last = None
+        for region in regions(operation):
+            collected |= _followed(region)
+    return collected
 
 
 class _Session:
     """One call."""
 
-    def __init__(self, function: ParallelFunction, symbols: Symbols, launcher: Launcher) -> None:
-        self._function = function
-        self._launcher = launcher
+    def __init__(self, host: HostFunction) -> None:
+        self._function = host.function
+        self._host = host
+        self._module = host.module
         self._memory = AddressSpace()
         self._symbols = {
             name: int(self._memory.adopt(name, array).base())
-            for name, array in symbols.of(function).items()
+            for name, array in host.module.symbols.of(host.function).items()
         }
+        self._fuses = host.module.choices.fuses if host.fuses is None else host.fuses
+        self._pending: MachineLaunch | None = None
+        """A launch that waits for its neighbour; only arithmetic is done meanwhile."""
 
     def __call__(self, arguments: Sequence[object]) -> int | float | bool | None:
         function = self._function
         values: list[int | float | bool] = []
         bases: dict[int, int] = {}
+        adopted: list[Array] = []
         for parameter, value in zip(
             function.parameters, flattened(function, arguments), strict=True
         ):
@@ -80,6 +182,9 @@ class _Session:
                 array = array_of(parameter, value, function.name)
                 start = array.ctypes.data
                 if start not in bases:
+                    # Which arrays overlap decides what may be fused, and views of one array may.
+                    self._fuses &= not any(np.may_share_memory(array, item) for item in adopted)
+                    adopted.append(array)
                     bases[start] = int(self._memory.adopt(parameter.name, array).base())
                 values.append(bases[start])
         first = (1, 1, 1)
@@ -101,22 +206,41 @@ class _Session:
     def _launch(self, call: CallOperation, values: Words) -> None:
         grid, block = tuple(values[:3]), tuple(values[3:6])
         passed: list[int | float | bool] = []
+        buffers: dict[int, int] = {}
         for operand, value in zip(call.operands[7:], values[7:], strict=True):
+            if operand.type is not ScalarType.PTR:
+                passed.append(value)
+                continue
             # The kernel runs on the bytes themselves, so nothing is copied for a launch.
-            passed.append(self._machine_address(value) if operand.type is ScalarType.PTR else value)
+            address, number = self._machine_address(value)
+            buffers[address] = number
+            passed.append(address)
+        kernel = FusedLaunch(self._module.kernel_function(call.text), tuple(passed))
+        launch = MachineLaunch(kernel, grid, block, values[6], buffers)
+        before, self._pending = self._pending, None
         try:
-            self._launcher(call.text, grid, block, values[6], passed)
+            if before is not None:
+                both = self._host.fused(before, launch)
+                if both is None:
+                    self._module.run_launch(before)
+                else:
+                    launch = both
+            if self._fuses and id(call) in self._host.followed:
+                self._pending = launch
+            else:
+                self._module.run_launch(launch)
         except LaunchError as error:
             raise LaunchError(f"{call.at}: {error}") from None
 
-    def _machine_address(self, address: int) -> int:
+    def _machine_address(self, address: int) -> tuple[int, int]:
+        """The address in memory, and the number of the piece that it is in."""
         if not address:
-            return 0
+            return 0, 0
         try:
             buffer, offset = self._memory.at(address)
         except KeyError:
             raise LaunchError("a pointer that is passed points to nothing") from None
-        return int(buffer.data.ctypes.data) + offset
+        return int(buffer.data.ctypes.data) + offset, buffer.number
 
     def _bytes(self, address: int, size: int) -> Array:
         try:

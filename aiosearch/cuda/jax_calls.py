@@ -89,12 +89,13 @@ class JaxLaunch:
         symbols = kernel.module.symbols.of(function)
         call = _Arguments(function, flattened(function, values), symbols)
         choices = kernel.tuned.get(self.block, kernel.module.choices)
-        low = lowered(function, self.block, choices)
-        blocks = self.grid[0] * self.grid[1] * self.grid[2]
+        low = lowered(function, self.block, choices.for_grid(self.grid))
+        grid = (self.grid[0] // low.blocks, *self.grid[1:])
+        blocks = grid[0] * grid[1] * grid[2]
         target = backend.registered(
             f"cuda.{low.emitted.name}",
             low.emitted.text,
-            call.wrapper(low.emitted.name, self.grid),
+            call.wrapper(low.emitted.name, grid),
             ([_plain(item) for item in call.operands], [_plain(item) for item in call.written]),
             (blocks, low.emitted.scratch + self.shared),
         )

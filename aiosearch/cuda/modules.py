@@ -13,7 +13,7 @@ from .compiled import threads
 from .compiled.lowering import Choices, Lowered, compiled, lowered
 from .errors import CudaError, LaunchError
 from .frontend.sources import CudaSource
-from .host_functions import HostFunction
+from .host_functions import HostFunction, MachineLaunch
 from .interpreter.findings import KernelFault, KernelFaults
 from .interpreter.memory import AddressSpace
 from .interpreter.threads import Run
@@ -56,6 +56,7 @@ class CudaModule:
         self.symbols = Symbols()
         self.choices = choices or Choices()
         self._kernels: dict[str, CudaKernel] = {}
+        self._hosts: dict[str, HostFunction] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -72,17 +73,21 @@ class CudaModule:
 
     def host(self, name: str) -> HostFunction:
         """A function that runs on the host, and launches kernels."""
-        return HostFunction(self.source.function(name), self.symbols, self._launch)
+        if name not in self._hosts:
+            self._hosts[name] = HostFunction(self.source.function(name), self)
+        return self._hosts[name]
 
-    def _launch(
-        self,
-        kernel: str,
-        grid: Dims,
-        block: Dims,
-        shared: int,
-        values: Sequence[int | float | bool],
-    ) -> None:
-        self[kernel][grid, block, shared].run(values)
+    def kernel_function(self, name: str) -> ParallelFunction:
+        """The IR of a kernel."""
+        return self[name].function
+
+    def run_launch(self, launch: MachineLaunch) -> None:
+        """Runs a kernel, or several that were fused, on machine addresses and numbers."""
+        function = launch.kernel.function
+        kernel = self._kernels.get(function.name)
+        if kernel is None or kernel.function is not function:
+            kernel = CudaKernel(self, function)
+        kernel[launch.grid, launch.block, launch.shared].run(launch.kernel.values)
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.source.kernels, *self.source.hosts]
@@ -189,17 +194,18 @@ class KernelLaunch:
     def run(self, values: Sequence[int | float | bool]) -> None:
         """Runs the kernel with addresses in place of arrays."""
         function = self._function
-        code = compiled(function, self.block, self.choices)
+        code = compiled(function, self.block, self.choices.for_grid(self.grid))
+        grid = (self.grid[0] // code.blocks, *self.grid[1:])
         symbols = self._kernel.module.symbols.of(function)
         failure = np.zeros(1, np.int64)
         block = words(
             function,
             values,
             {name: array.ctypes.data for name, array in symbols.items()},
-            self.grid,
+            grid,
             failure.ctypes.data,
         )
-        blocks = self.grid[0] * self.grid[1] * self.grid[2]
+        blocks = grid[0] * grid[1] * grid[2]
         threads.run(code.address, block.ctypes.data, code.scratch + self.shared, blocks)
         if failure[0]:
             raise CudaError(f"{code.assertions[int(failure[0]) - 1]}: an assertion fails")
@@ -219,7 +225,7 @@ class KernelLaunch:
 
     def lower(self) -> Lowered:
         """What the kernel becomes for this shape of block, for people to look at."""
-        return lowered(self._function, self.block, self.choices)
+        return lowered(self._function, self.block, self.choices.for_grid(self.grid))
 
     def _interpreted(self, arguments: Sequence[object], findings: KernelFaults | None) -> None:
         function, name, memory = self._function, self._function.name, AddressSpace()

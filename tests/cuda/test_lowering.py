@@ -207,6 +207,21 @@ def test_a_barrier_in_either_arm_of_a_uniform_branch_is_kept_apart() -> None:
         _both(text, "either", (1, 32), np.arange(32, dtype=np.int32), value)
 
 
+def test_a_loop_whose_results_are_only_in_part_the_same_in_all_threads_is_done_by_threads() -> None:
+    text = """
+    __global__ void mixed(int *a, int n) {
+      __shared__ int s[32];
+      int t = threadIdx.x, x = a[t], y = 1, z = a[31 - t], w = 2;
+      for (int i = n; i > 0; i /= 2) { x = i; y *= 3; }
+      if (n > 2) { z = n; w = n * 5; }
+      s[t] = x + z;
+      __syncthreads();
+      a[t] = s[31 - t] + y * 1000 + w * 10000;
+    }"""
+    for value in (0, 1, 7):
+        _both(text, "mixed", (1, 32), np.arange(32, dtype=np.int32), value)
+
+
 def test_memory_of_a_thread_that_is_used_across_barriers_stays_its_own() -> None:
     text = """
     __global__ void local(int *a) {

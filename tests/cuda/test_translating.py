@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from aiosearch.cuda.errors import UnsupportedConstruct
 from aiosearch.cuda.modules import load
 
 PROGRAMS = {
@@ -104,3 +105,23 @@ def test_cpp_keeps_its_meaning(name: str) -> None:
     np.testing.assert_array_equal(ours, theirs)
     if expected is not None:
         assert ours.tolist() == [expected(t) for t in range(8)]
+
+
+def test_an_array_as_a_parameter_is_a_pointer_to_its_first_row() -> None:
+    text = """
+    __device__ double at(const double row[4], int j) { return row[j]; }
+    __global__ void k(double a[3][4], const double b[][4], double c[]) {
+      a[threadIdx.x][1] = at(b[threadIdx.x], 2) + c[0];
+    }
+    void hosted(double a[3][4], double b[][4], double *c) {
+      for (int i = 0; i < 3; i++) a[i][3] = b[i][i];
+      k<<<1, 3>>>(a, b, c);
+    }
+    void variable(int n, double a[n][n]) { a[0][0] = 1; }
+    """
+    module = load(text)
+    a, b = np.zeros((3, 4)), np.arange(12.0).reshape(3, 4)
+    module.hosted(a, b, np.ones(1))
+    np.testing.assert_array_equal(a, [[0, 3, 0, 0], [0, 7, 0, 5], [0, 11, 0, 10]])
+    with pytest.raises(UnsupportedConstruct, match="rows of a variable length"):
+        module.variable(2, a)

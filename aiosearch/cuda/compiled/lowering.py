@@ -21,6 +21,7 @@ from ..ir.operations import (
 )
 from ..passes.barriers import without_needless
 from ..passes.coalesced_access import coalesced
+from ..passes.coarsening import coarsened
 from ..passes.fission import split
 from ..passes.minimum_cut import Policy
 from ..passes.simplification import simplified, specialized
@@ -46,6 +47,14 @@ class Choices:
     rows: int | None = None
     contract: bool = True
     """Whether products and sums are rounded once, as NVIDIA's compiler does by default."""
+    blocks: int = 1
+    """How many neighbouring blocks are done as one, where that is legal and the grid divides."""
+    fuses: bool = True
+    """Whether a host function's neighbouring launches become one, where that is legal."""
+
+    def for_grid(self, grid: tuple[int, int, int]) -> Choices:
+        """The same without what a grid does not allow."""
+        return replace(self, blocks=1) if grid[0] % self.blocks else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,10 @@ class Lowered:
     recomputed: tuple[IrValue, ...]
     grouping: Grouping
     emitted: Emitted
+    blocks: int = 1
+    """How many blocks of the launch are one."""
+    refusal: str = ""
+    """Why blocks of the launch stay apart, where it was asked for that they do not."""
 
     def reasons(self) -> list[str]:
         """The decisions that were taken, each with its reason, for people."""
@@ -73,6 +86,10 @@ class Lowered:
             lines.append(f"stored across barriers: {names} ({size} bytes for each thread)")
         if self.recomputed:
             lines.append(f"computed again behind barriers: {len(self.recomputed)} values")
+        if self.blocks > 1:
+            lines.append(f"{self.blocks} neighbouring blocks are done as one")
+        if self.refusal:
+            lines.append(f"blocks are done one by one: {self.refusal}")
         group = self.grouping
         along = "all threads of the block" if group.linear else "threadIdx.x"
         lines.append(f"a vector is {group.lanes} threads along {along}")
@@ -94,12 +111,15 @@ class Code:
     address: int
     scratch: int
     assertions: tuple[SourceLocation, ...]
+    blocks: int
+    """How many blocks of the launch are one."""
     memory: Any
 
 
 def lowered(function: ParallelFunction, block: tuple[int, int, int], choices: Choices) -> Lowered:
     """Takes a kernel through the passes, for blocks of one shape."""
-    before = specialized(function, block)
+    coarse = coarsened(specialized(function, block), block, choices.blocks)
+    before, block = coarse.function, coarse.block
     current, removed = before, tuple[SourceLocation, ...]()
     if choices.eliminates:
         current, removed = without_needless(current, block)
@@ -107,7 +127,17 @@ def lowered(function: ParallelFunction, block: tuple[int, int, int], choices: Ch
     after = coalesced(replace(cut.function, body=simplified(cut.function.body)))
     grouping = _grouping(before, after, block, choices)
     text = emitted(after, grouping, contract=choices.contract)
-    return Lowered(before, after, removed, cut.stored, cut.recomputed, grouping, text)
+    return Lowered(
+        before,
+        after,
+        removed,
+        cut.stored,
+        cut.recomputed,
+        grouping,
+        text,
+        coarse.factor,
+        coarse.refusal if choices.blocks > 1 else "",
+    )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -115,7 +145,7 @@ def compiled(function: ParallelFunction, block: tuple[int, int, int], choices: C
     """Compiles a kernel for blocks of one shape; each once in a process."""
     low = lowered(function, block, choices)
     address, memory = backend.loaded(low.emitted.text, low.emitted.name)
-    return Code(address, low.emitted.scratch, low.emitted.assertions, memory)
+    return Code(address, low.emitted.scratch, low.emitted.assertions, low.blocks, memory)
 
 
 def _grouping(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from ..errors import UnsupportedConstruct
+from ..ir.builder import RegionBuilder
+from ..ir.operations import Parameter
+from ..ir.types import ScalarType
 from . import clang, layout, scanner
 from .cursors import Cursor
 
@@ -90,3 +93,16 @@ def is_symbol(argument: Cursor) -> bool:
     return clang.attribute(node.referenced, "CUDACONSTANT_ATTR") or clang.attribute(
         node.referenced, "CUDADEVICE_ATTR"
     )
+
+
+def array_parameter(cursor: Cursor, builder: RegionBuilder) -> Parameter:
+    """A parameter such as `double a[][64]`, which C passes as a pointer to its first row."""
+    at, row = clang.location(cursor), layout.element(cursor.type)
+    item = row
+    while layout.is_array(item):
+        if layout.kind(item) == "VARIABLEARRAY":
+            raise UnsupportedConstruct(f"{cursor.spelling} with rows of a variable length", at)
+        item = layout.element(item)
+    value = builder.value(ScalarType.PTR, cursor.spelling)
+    element, const = layout.uniform_element(item, at), item.is_const_qualified()
+    return Parameter(value, cursor.spelling, element, const, layout.size(row))

@@ -576,6 +576,10 @@ class Expressions:
             return self._viewed(self.place(target), cursor.type)
         return Stored(Address(self.scalar(inner)), cursor.type)
 
+    def pointer_to(self, cursor: Cursor) -> Operand:
+        """The address of the first element of an array, as C passes arrays."""
+        return self.builder.pointer(self.address(cursor))
+
     def address(self, cursor: Cursor) -> Address:
         """Of what a pointer expression points to; `&a[i]` keeps its index apart."""
         inner = scanner.stripped(cursor)

@@ -116,6 +116,10 @@ class Translator(Counting):
         at, name = clang.location(cursor), cursor.spelling
         if layout.is_reference(cursor.type):
             raise UnsupportedConstruct(f"the reference {name} as an argument of a launch", at)
+        if layout.is_array(cursor.type):
+            parameter = declarations.array_parameter(cursor, self.builder)
+            self.places[cursor.hash] = Stored(Address(parameter.value), cursor.type)
+            return [parameter]
         parts = layout.leaves(cursor.type, at)
         collected = []
         for place, leaf in enumerate(parts):
@@ -126,12 +130,8 @@ class Translator(Counting):
             target = layout.pointee(cursor.type)
             void = layout.kind(target) in ("VOID", "FUNCTIONPROTO")
             element = None if void else layout.uniform_element(target, at)
-            const = target.is_const_qualified()
-            collected = [
-                Parameter(
-                    collected[0].value, name, element, const, 1 if void else layout.size(target)
-                )
-            ]
+            stride, const = 1 if void else layout.size(target), target.is_const_qualified()
+            collected = [Parameter(collected[0].value, name, element, const, stride)]
         self._declared(cursor, tuple(item.value for item in collected))
         return collected
 
@@ -218,7 +218,8 @@ class Translator(Counting):
             shared = self.builder.cast(self.scalar(arguments[2]), ScalarType.U64)
         values: list[Operand] = []
         for argument in clang.children(cursor)[2:]:
-            values += self.value(argument)
+            is_array = layout.is_array(scanner.stripped(argument).type)
+            values += (self.pointer_to(argument),) if is_array else self.value(argument)
         name = declarations.signature(cursor.referenced)
         self.builder.write(
             CallOperation("launch", (*shape, shared, *values), name, None, clang.location(cursor))
@@ -304,6 +305,8 @@ class Translator(Counting):
                 argument = clang.children(parameter)[-1]
             if layout.is_reference(parameter.type):
                 bound.append((parameter, self.place(argument)))
+            elif layout.is_array(parameter.type):
+                bound.append((parameter, Stored(self.address(argument), parameter.type)))
             else:
                 bound.append((parameter, self.converted(argument, parameter.type)))
         for parameter, target in bound:

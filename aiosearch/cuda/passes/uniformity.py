@@ -71,7 +71,8 @@ class _Analysis:
                     self.is_uniform(condition) or any(map(has_barrier, (then, otherwise)))
                 ):
                     pairs = zip(results, then.yields, otherwise.yields, strict=True)
-                    self.uniform |= {first for first, a, b in pairs if self.all_uniform((a, b))}
+                    same = {first for first, a, b in pairs if self.all_uniform((a, b))}
+                    self._leave(operation, same)
             case For() | While():
                 self._loop(operation)
             case _:
@@ -119,4 +120,13 @@ class _Analysis:
             assumed -= lost
         if leaves:
             results = zip(operation.results, operation.carried, strict=True)
-            self.uniform |= {result for result, first in results if first in assumed}
+            self._leave(operation, {result for result, first in results if first in assumed})
+
+    def _leave(self, operation: If | For | While, same: set[IrValue]) -> None:
+        """Notes which results are uniform: any where a barrier is inside, else all or none.
+
+        Without a barrier an operation is done as one, by the block or by each thread, so a block
+        has a result only if it can have all of them.
+        """
+        if any(map(has_barrier, regions(operation))) or same == set(operation.results):
+            self.uniform |= same
