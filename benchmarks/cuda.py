@@ -2,6 +2,7 @@
 whether generated programs and seeded faults come out as they should.
 
     python benchmarks/cuda.py [--quick] [--only PART] [--programs 1000] [--rodinia PATH]
+                              [--polybench PATH]
 
 Times are CPU times, the best of several rounds that all arms take in turns. `--rodinia` is a folder
 of other people's kernels, of which nothing is here: how many of them are translated is counted, and
@@ -11,8 +12,12 @@ each that is not is named with the reason. Needs the extra `cuda`.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import functools
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +34,7 @@ from aiosearch.cuda.passes.minimum_cut import Policy
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from barrierprograms import program  # shared with the tests
 
+LOOPS = Path(__file__).parent.parent / "tests" / "support" / "loops.c"
 KERNELS = Path(__file__).parent / "kernels.cu"
 ROUNDS = 7
 TARGETS = {"compute": 10.0, "matmul": 34.4, "total": 10.0}
@@ -39,7 +45,7 @@ ABLATIONS = {
     "one row of threads at a time": Choices(rows=1),
     "vectors of four": Choices(lanes=4),
 }
-PARTS = ("kernels", "launches", "starts", "faults", "generated")
+PARTS = ("kernels", "launches", "loops", "starts", "faults", "generated")
 Case = tuple[tuple[Any, ...], list[Any], Callable[[list[Any]], bool]]
 
 
@@ -49,11 +55,13 @@ def main() -> None:
     parser.add_argument("--only", choices=PARTS, help="one part of it")
     parser.add_argument("--programs", type=int, default=1000, help="generated ones")
     parser.add_argument("--rodinia", type=Path, metavar="PATH", help="a folder of .cu files")
+    parser.add_argument("--polybench", type=Path, metavar="PATH", help="a folder of .c files")
     arguments = parser.parse_args()
     count = 20 if arguments.quick else arguments.programs
     parts: dict[str, Callable[[], None]] = {
         "kernels": lambda: _kernels(arguments.quick),
         "launches": lambda: _launches(arguments.quick),
+        "loops": lambda: _loops(arguments.quick),
         "starts": _starts,
         "faults": _faults,
         "generated": lambda: _generated(count),
@@ -66,7 +74,11 @@ def main() -> None:
     if arguments.rodinia is None:
         sys.stderr.write("--rodinia PATH is not given: none of its kernels is translated\n")
     else:
-        _translated("rodinia", arguments.rodinia)
+        _translated("rodinia", arguments.rodinia, "*.cu")
+    if arguments.polybench is None:
+        sys.stderr.write("--polybench PATH is not given: none of its nests is translated\n")
+    else:
+        _translated("polybench", arguments.polybench, "*.c")
 
 
 def _cases(quick: bool) -> dict[str, Case]:
@@ -330,24 +342,93 @@ def _is_the_same(seed: int) -> bool:
     )
 
 
-def _translated(name: str, folder: Path) -> None:
-    """How many kernels of a folder are translated, and why others are not."""
+def _translated(name: str, folder: Path, pattern: str) -> None:
+    """How many kernels of a folder are translated, and why others are not.
+
+    In a folder of C, the functions whose names begin with `kernel` are meant.
+    """
     done, refused = 0, []
-    for path in sorted(folder.rglob("*.cu")):
+    for path in sorted(folder.rglob(pattern)):
         try:
             module = cuda.load(path, include=_folders(path, folder))
         except cuda.CudaError as error:
             refused.append(f"{path}: {error}")
             continue
-        for kernel in module.kernels:
+        hosts = [item for item in module.source.hosts if item.startswith("kernel")]
+        for kernel in module.kernels if pattern == "*.cu" else hosts:
             try:
-                assert module[kernel].function.is_kernel
+                module.source.function(kernel)
                 done += 1
             except cuda.CudaError as error:
                 refused.append(f"{kernel}: {error}")
     for line in refused:
         sys.stderr.write(f"{line}\n")
     figure(f"cuda: kernels of {name} translated", done, "kernels", refused=len(refused))
+
+
+def _loops(quick: bool) -> None:
+    """Loop nests of plain C on all cores, beside one thread of gcc on the same text."""
+    size, steps = (60, 2) if quick else (700, 10)
+    module = cuda.load(LOOPS, defines=[f"N={size}"])
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        sys.stderr.write("gcc is not here: loop nests are not compared with it\n")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder, "loops.so")
+        command = [compiler, "-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC"]
+        subprocess.run([*command, f"-DN={size}", LOOPS, "-o", library], check=True)
+        theirs = ctypes.CDLL(str(library))
+        ratios = [
+            _nest(module.host(name), theirs[name], size, steps) for name in module.source.hosts
+        ]
+    figure("cuda: loop nests, geometric mean", float(np.exp(np.mean(np.log(ratios)))),
+           "times one thread of gcc", target=None if quick else 1.5, nests=len(ratios))  # fmt: skip
+
+
+def _nest(function: Any, theirs: Any, size: int, steps: int) -> float:
+    """How much faster a nest is than gcc's; its results have to be the same up to rounding."""
+    draw = np.random.default_rng(0)
+    arguments: list[Any] = []
+    for parameter in function.function.parameters:
+        if parameter.stride == 8 * size:
+            arguments.append(draw.random((size, size)) + size * np.eye(size))
+        elif parameter.stride:
+            arguments.append(draw.random(size))
+        else:
+            arguments.append(steps if parameter.value.type.is_integer else 0.5)
+    passed = [
+        item.ctypes.data_as(ctypes.c_void_p) if isinstance(item, np.ndarray)
+        else ctypes.c_double(item) if isinstance(item, float) else ctypes.c_int(item)
+        for item in arguments
+    ]  # fmt: skip
+    before = [item.copy() if isinstance(item, np.ndarray) else item for item in arguments]
+
+    def restored() -> None:
+        for array, original in zip(arguments, before, strict=True):
+            if isinstance(array, np.ndarray):
+                array[...] = original
+
+    results, best = [], {"ours": np.inf, "gcc": np.inf}
+    for turn in range(4):
+        for name, run in (("ours", lambda: function(*arguments)), ("gcc", lambda: theirs(*passed))):
+            restored()
+            start = time.perf_counter()
+            run()
+            if turn:
+                best[name] = min(best[name], time.perf_counter() - start)
+            else:
+                results.append([np.copy(item) for item in arguments])
+    same = all(
+        np.allclose(first, second, rtol=1e-8) for first, second in zip(*results, strict=True)
+    )
+    name = function.function.name
+    if not same:
+        raise SystemExit(f"the nest {name} is wrong")
+    ratio = float(best["gcc"] / best["ours"])
+    figure(f"cuda: {name}", best["ours"] * 1e3, "ms", gcc=round(best["gcc"] * 1e3, 3),
+           ratio=round(ratio, 3))  # fmt: skip
+    return ratio
 
 
 def _folders(path: Path, root: Path) -> Sequence[Path]:

@@ -19,9 +19,21 @@ from .compiled.lowering import Choices
 from .errors import CudaError, LaunchError
 from .interpreter.memory import AddressSpace, MemoryBuffer
 from .interpreter.threads import Run
-from .ir.operations import CallOperation, Compute, ParallelFunction, Region, regions
+from .ir.operations import (
+    Alloc,
+    CallOperation,
+    Compute,
+    ConstantOperand,
+    For,
+    IrValue,
+    ParallelFunction,
+    Region,
+    regions,
+    walk,
+)
 from .ir.types import ScalarType
 from .launches import Array, Dims, Symbols, array_of, flattened, scalar_of
+from .passes.affine import raised
 from .passes.coarsening import FusedLaunch, fused
 
 Words: TypeAlias = list[Any]
@@ -65,7 +77,9 @@ class HostFunction:
         """Whether neighbouring launches become one; none means that the module's choices say."""
         self.refusals: dict[tuple[str, str], str] = {}
         """Why two neighbouring kernels were not fused, by their names."""
-        self.followed = _followed(function.body)
+        self.decisions: tuple[str, ...] = ()
+        """What became of the loop nests in the last call that looked at them."""
+        self._raised: dict[tuple[object, ...], _Body] = {}
         self._fusions: dict[tuple[object, ...], ParallelFunction | None] = {}
         self._attempts: Counter[tuple[str, str]] = Counter()
 
@@ -90,6 +104,41 @@ class HostFunction:
                     times[fuses].append(time.perf_counter() - start)
         self.fuses = min(times[True]) < min(times[False])
         return self.fuses
+
+    def body(self, values: Sequence[int | float | bool], buffers: Mapping[int, int]) -> _Body:
+        """What a call with these arguments does; its loop nests are launches."""
+        function = self.function
+        key: tuple[object, ...] = ()
+        if self.module.choices.raises and any(
+            isinstance(item, For) for item in walk(function.body)
+        ):
+            whole = [
+                item.value.type in (ScalarType.PTR, ScalarType.BOOL) or item.value.type.is_integer
+                for item in function.parameters
+            ]
+            key = _pattern(
+                [value for value, counts in zip(values, whole, strict=True) if counts], buffers
+            )
+        if key not in self._raised:
+            self._raised[key] = self._looked_at(values, buffers) if key else _Body.of(function, {})
+            self.decisions = self._raised[key].decisions
+        return self._raised[key]
+
+    def _looked_at(self, values: Sequence[int | float | bool], buffers: Mapping[int, int]) -> _Body:
+        numbers: dict[IrValue, ConstantOperand] = {}
+        memory: dict[IrValue, int] = {}
+        for parameter, value in zip(self.function.parameters, values, strict=True):
+            type = parameter.value.type
+            if type is ScalarType.PTR and value in buffers:
+                memory[parameter.value] = buffers[int(value)]
+            elif type.is_integer:
+                numbers[parameter.value] = ConstantOperand(value, type)
+        for place, operation in enumerate(walk(self.function.body)):
+            if isinstance(operation, Alloc):
+                memory[operation.result] = -1 - place
+        prefix = f"{self.function.name}_nest{len(self._raised)}_"
+        result = raised(self.function, numbers, memory, prefix)
+        return _Body.of(result.function, result.kernels, result.decisions)
 
     def fused(self, first: MachineLaunch, second: MachineLaunch) -> MachineLaunch | None:
         """Two launches as one, where that is legal; what was found is remembered."""
@@ -117,6 +166,25 @@ class HostFunction:
         if function is None:
             return None
         return replace(first, kernel=FusedLaunch(function, values), buffers=buffers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What a host function does for some arguments."""
+
+    function: ParallelFunction
+    kernels: dict[str, ParallelFunction]
+    """Those that its loop nests became."""
+    followed: set[int]
+    decisions: tuple[str, ...]
+
+    @staticmethod
+    def of(
+        function: ParallelFunction,
+        kernels: dict[str, ParallelFunction],
+        decisions: tuple[str, ...] = (),
+    ) -> _Body:
+        return _Body(function, kernels, _followed(function.body), decisions)
 
 
 def _pattern(
@@ -163,6 +231,7 @@ class _Session:
             for name, array in host.module.symbols.of(host.function).items()
         }
         self._fuses = host.module.choices.fuses if host.fuses is None else host.fuses
+        self._body = _Body.of(host.function, {})
         self._pending: MachineLaunch | None = None
         """A launch that waits for its neighbour; only arithmetic is done meanwhile."""
 
@@ -171,6 +240,7 @@ class _Session:
         values: list[int | float | bool] = []
         bases: dict[int, int] = {}
         adopted: list[Array] = []
+        overlapping = False
         for parameter, value in zip(
             function.parameters, flattened(function, arguments), strict=True
         ):
@@ -182,14 +252,25 @@ class _Session:
                 array = array_of(parameter, value, function.name)
                 start = array.ctypes.data
                 if start not in bases:
-                    # Which arrays overlap decides what may be fused, and views of one array may.
-                    self._fuses &= not any(np.may_share_memory(array, item) for item in adopted)
+                    # Views of one array overlap, so they count as one piece of memory.
+                    overlapping |= any(np.may_share_memory(array, item) for item in adopted)
                     adopted.append(array)
                     bases[start] = int(self._memory.adopt(parameter.name, array).base())
                 values.append(bases[start])
         first = (1, 1, 1)
+        buffers = {base: self._memory.at(base)[0].number for base in bases.values()}
+        if overlapping:
+            buffers = dict.fromkeys(buffers, 0)
+        self._fuses &= not overlapping
+        self._body = self._host.body(values, buffers)
         results = Run(
-            function, first, first, self._memory, values, self._symbols, outside=self._outside
+            self._body.function,
+            first,
+            first,
+            self._memory,
+            values,
+            self._symbols,
+            outside=self._outside,
         )()
         return results[0].reshape(-1)[0].item() if results else None
 
@@ -215,7 +296,8 @@ class _Session:
             address, number = self._machine_address(value)
             buffers[address] = number
             passed.append(address)
-        kernel = FusedLaunch(self._module.kernel_function(call.text), tuple(passed))
+        function = self._body.kernels.get(call.text) or self._module.kernel_function(call.text)
+        kernel = FusedLaunch(function, tuple(passed))
         launch = MachineLaunch(kernel, grid, block, values[6], buffers)
         before, self._pending = self._pending, None
         try:
@@ -225,7 +307,7 @@ class _Session:
                     self._module.run_launch(before)
                 else:
                     launch = both
-            if self._fuses and id(call) in self._host.followed:
+            if self._fuses and id(call) in self._body.followed:
                 self._pending = launch
             else:
                 self._module.run_launch(launch)

@@ -51,6 +51,8 @@ class Choices:
     """How many neighbouring blocks are done as one, where that is legal and the grid divides."""
     fuses: bool = True
     """Whether a host function's neighbouring launches become one, where that is legal."""
+    raises: bool = True
+    """Whether a host function's loop nests become kernels."""
 
     def for_grid(self, grid: tuple[int, int, int]) -> Choices:
         """The same without what a grid does not allow."""

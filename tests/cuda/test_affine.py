@@ -1,0 +1,204 @@
+"""Loop nests of plain C run as kernels, and give what the loops give in any order of threads."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aiosearch import cuda
+from aiosearch.cuda.compiled.lowering import Choices
+from aiosearch.cuda.passes import affine
+
+LOOPS = Path(__file__).parents[1] / "support" / "loops.c"
+SIZE = 14
+EXACT = Choices(contract=False)
+
+
+def _arguments(function: Any) -> list[Any]:
+    """Matrices and vectors that no nest overflows with, drawn."""
+    draw = np.random.default_rng(0)
+    listed: list[Any] = []
+    for parameter in function.parameters:
+        if parameter.stride == 8 * SIZE:
+            listed.append(draw.random((SIZE, SIZE)) + SIZE * np.eye(SIZE))
+        elif parameter.stride:
+            listed.append(draw.random(SIZE))
+        else:
+            listed.append(3 if parameter.value.type.is_integer else 0.5)
+    return listed
+
+
+RAISED = {
+    "product": 2,
+    "two_products": 2,
+    "both_ways": 2,
+    "there_and_back": 2,
+    "symmetric_update": 2,
+    "triangular_product": 1,
+    "triangular_solve": 1,
+    "factors": 1,
+    "shortest_paths": 1,
+    "smoothed": 1,
+    "smoothed_in_place": 1,
+    "waves": 1,
+    "covariance": 3,
+    "transposed": 1,
+    "backwards": 1,
+    "shifted_down": 1,
+}
+"""How many kernels each is at least."""
+
+
+@pytest.fixture(autouse=True)
+def _small_nests_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter, which says what is right, takes long for nests that are worth compiling."""
+    monkeypatch.setattr(affine, "_FEWEST_ITERATIONS", 100)
+    monkeypatch.setattr(affine, "_FEWEST_PER_LAUNCH", 100)
+
+
+def _load(choices: Choices) -> cuda.CudaModule:
+    return cuda.load(LOOPS, defines=[f"N={SIZE}"], choices=choices)
+
+
+@pytest.mark.parametrize("name", RAISED)
+def test_a_nest_as_kernels_gives_the_bits_of_the_loops(name: str) -> None:
+    function = _load(EXACT).host(name)
+    plain = _load(Choices(raises=False)).host(name)
+    ours, theirs = _arguments(function.function), _arguments(function.function)
+    function(*ours)
+    plain(*theirs)
+    for first, second in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert len(function.decisions) >= RAISED[name]
+    assert plain.decisions == ()
+
+
+def _decided(name: str) -> str:
+    function = _load(EXACT).host(name)
+    function(*_arguments(function.function))
+    return "; ".join(item.partition(": ")[2] for item in function.decisions)
+
+
+@pytest.mark.parametrize(
+    ("name", "decisions"),
+    [
+        ("product", "threads along j and i; threads along j and i"),
+        ("transposed", "threads along i and j"),
+        ("triangular_solve", "threads along nothing"),
+        ("smoothed_in_place", "threads along nothing"),
+        ("backwards", "threads along j"),
+        ("triangular_product", "threads along j"),
+        ("shortest_paths", "threads along nothing"),
+        ("symmetric_update", "threads along j and i; threads along j and i"),
+    ],
+)
+def test_loops_whose_iterations_are_independent_become_threads_and_no_others(
+    name: str, decisions: str
+) -> None:
+    assert _decided(name) == decisions
+
+
+def test_the_loop_along_which_memory_is_read_in_order_is_that_of_neighbouring_threads() -> None:
+    text = """
+    void columns(int n, float *a) {
+      for (int j = 0; j < n; j++) for (int i = 0; i < n; i++) a[i * n + j] += 1;
+    }
+    """
+    module = cuda.load(text)
+    a = np.zeros((64, 64), np.float32)
+    module.columns(64, a)
+    assert a.min() == a.max() == 1
+    assert module.columns.decisions == ("<text>.cu:3: threads along j and i",)
+
+
+def test_arrays_that_overlap_keep_the_order_of_their_loops() -> None:
+    text = """
+    void copied(int n, const double *a, double *b) { for (int i = 0; i < n; i++) b[i] = a[i] + 1; }
+    """
+    module = cuda.load(text)
+    memory = np.zeros(5001)
+    module.copied(5000, memory[:-1], memory[1:])
+    np.testing.assert_array_equal(memory, np.arange(5001))
+    assert module.copied.decisions == ("<text>.cu:2: threads along nothing",)
+    apart = np.zeros(5000)
+    module.copied(5000, memory[:-1], apart)
+    np.testing.assert_array_equal(apart, np.arange(5000) + 1)
+    assert module.copied.decisions == ("<text>.cu:2: threads along i",)
+
+
+def test_a_loop_that_calls_is_left_to_the_host_and_the_nests_in_it_are_not() -> None:
+    text = """
+    __global__ void double_it(double *a) { a[blockIdx.x * blockDim.x + threadIdx.x] *= 2; }
+    void steps(int n, double *a) {
+      for (int t = 0; t < 3; t++) {
+        for (int i = 0; i < n; i++) a[i] += 1;
+        double_it<<<n / 64, 64>>>(a);
+      }
+    }
+    """
+    module = cuda.load(text)
+    a = np.zeros(4096)
+    module.steps(4096, a)
+    np.testing.assert_array_equal(a, 14)
+    assert module.steps.decisions == ("<text>.cu:5: threads along i",)
+
+
+def _random_nest(seed: int) -> str:
+    """Loops over two matrices and a vector, with places a little off the counters."""
+    draw = random.Random(seed)
+
+    def place(counters: list[str]) -> str:
+        def index() -> str:
+            counter = draw.choice([*counters, draw.choice(counters)])
+            return f"[{counter} + {draw.choice((0, 0, 1, 2))}]"
+
+        if draw.random() < 0.2:
+            return f"v{index()}"
+        return f"{draw.choice('ab')}{index()}{index()}"
+
+    def statement(counters: list[str]) -> str:
+        factor = draw.choice(("0.5", "0.25", "1.5"))
+        operator = draw.choice(("=", "=", "+="))
+        first, second, third = (place(counters) for _ in range(3))
+        return f"{first} {operator} {second} * {factor} + {third} * 0.125;"
+
+    def loop(counters: list[str], depth: int) -> str:
+        name = "ijk"[len(counters)]
+        low = draw.choice(("0", "1", *counters))
+        head = f"for (int {name} = {low}; {name} < 9; {name}++)"
+        if draw.random() < 0.15:
+            head = f"for (int {name} = 8; {name} >= {low}; {name}--)"
+        inner = [*counters, name]
+        parts = []
+        for _ in range(draw.choice((1, 1, 2, 3))):
+            if depth > 1 and draw.random() < 0.75:
+                parts.append(loop(inner, depth - 1))
+            else:
+                parts.append(statement(inner))
+        return f"{head} {{ {' '.join(parts)} }}"
+
+    nests = " ".join(loop([], 3) for _ in range(draw.choice((1, 2))))
+    return f"void nest(double a[11][11], double b[11][11], double v[11]) {{\n{nests}\n}}\n"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_generated_nests_give_the_bits_of_the_loops(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(affine, "_FEWEST_ITERATIONS", 2)
+    monkeypatch.setattr(affine, "_FEWEST_PER_LAUNCH", 10)
+    text = _random_nest(seed)
+    results = []
+    for choices in (EXACT, Choices(raises=False)):
+        draw = np.random.default_rng(seed)
+        arrays = [draw.random((11, 11)), draw.random((11, 11)), draw.random(11)]
+        module = cuda.load(text, choices=choices)
+        module.nest(*arrays)
+        assert bool(module.nest.decisions) == choices.raises
+        results.append(arrays)
+    for first, second in zip(*results, strict=True):
+        np.testing.assert_array_equal(first, second)
