@@ -10,6 +10,10 @@ kernel, timed with noise; how many winners differ, target 0.05, and how many of 
 **faults**: candidates that crash, hang, take all memory, and spaces without a valid point; how many
 searches end without an answer; target 0. **rate**: points tried in a second, all stages together.
 **portfolio**: three configurations for many shapes, over each shape's own best; target 1.05.
+**workloads**, **operators**: programs whose kernels are the code generator's, over the faster of
+`jax.jit` of the function and of the program that was captured, in one race; `--seconds` for each.
+**modules**: the same space with each module left out in turn, and how much slower the best of two
+thousand drawn points is predicted.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ import jax.numpy as jnp
 import numpy as np
 from lib.figures import figure
 from lib.tuned_kernels import KERNELS, softmax
+from lib.tuned_workloads import OPERATORS, WORKLOADS, Workload, types
 from lib.tuning_faults import FAULTS, none_fits, troubled
 
 from aiosearch.measure import Act, MockExecutor
@@ -47,6 +52,8 @@ from aiosearch.tuner.final_race import LOOSE
 from aiosearch.tuner.gates import NumbersGate, Rejection
 from aiosearch.tuner.kernels import KernelCall
 from aiosearch.tuner.pipeline import device_executor
+from aiosearch.tuner.schedules.programs import tunable_program
+from aiosearch.tuner.schedules.tile_modules import STANDARD, TileModule
 
 RECORDED = Path(__file__).parent / "recorded"
 SEEDS = 10
@@ -381,13 +388,82 @@ async def _portfolio(calls: Sequence[Sequence[Any]], trials: int) -> Any:
         )
 
 
+def programs(group: Mapping[str, Workload], title: str, seconds: float, quick: bool) -> None:
+    """Each program tuned for so long, over the best that JAX has for it in the same race."""
+    ratios = []
+    for name, workload in list(group.items())[: 2 if quick else None]:
+        report = asyncio.run(_program_tuned(workload, seconds))
+        # The winner, the captured program as XLA compiles it, and the function as it was written.
+        times = {str(options): spent for options, spent in report.finalists}
+        plain = [
+            times[key] for key in ("{'form': 'library'}", "{'reference': True}") if key in times
+        ]
+        winner = report.finalists[0][1]
+        ratios.append(min(plain) / winner)
+        figure(
+            f"tuned program over the best of jax, {name}",
+            ratios[-1],
+            "x",
+            seconds=winner,
+            jax=min(plain),
+            interval=report.record.speedup,
+            form=report.configuration.get("form"),
+            checked=report.record.checked,
+            trials=report.trials,
+            trials_per_second=report.trials / report.seconds,
+            rejected=dict(report.rejected),
+            correlations=list(report.correlations[-3:]),
+            target=1.0,
+        )
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    figure(f"tuned programs over jax, {title}, geometric mean", mean, "x", least=min(ratios))
+
+
+async def _program_tuned(workload: Workload, seconds: float, **options: Any) -> TuningReport:
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["XDG_CACHE_HOME"] = scratch
+        kernel = tunable_program(workload[0], table=Path(scratch) / "table.json", **options)
+        return await tune(kernel, *types(workload), seconds=seconds)
+
+
+def ablation(quick: bool) -> None:
+    """The best point that a model predicts of many drawn, with each module left out in turn."""
+    for name in ("matmul 512", "dense bias gelu", "softmax"):
+        whole = _best_predicted(WORKLOADS[name], STANDARD, quick)
+        for module in STANDARD:
+            others = [each for each in STANDARD if each is not module]
+            best, points = _best_predicted(WORKLOADS[name], others, quick)
+            figure(
+                f"predicted time without {module.__name__}, {name}",
+                best / whole[0],
+                "of that with all",
+                drawn=points,
+            )
+
+
+def _best_predicted(
+    workload: Workload, modules: Sequence[TileModule], quick: bool
+) -> tuple[float, int]:
+    kernel = tunable_program(workload[0], modules=modules)
+    space, random = kernel.search_space(KernelCall(types(workload))), Random(0)
+    drawn = [space.sample(random) for _ in range(100 if quick else 2000)]
+    seeds = kernel.seeds(KernelCall(types(workload)))
+    ours = [each.derived["predicted"] for each in (*drawn, *seeds) if each.derived]
+    return 2.0 ** min(ours), len(ours)
+
+
 def main() -> None:
-    names = ("replay", "mutants", "agreement", "faults", "rate", "portfolio")
+    names = (
+        "replay", "mutants", "agreement", "faults", "rate", "portfolio", "workloads", "operators",
+        "modules",
+    )  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="append", choices=names, default=[])
     parser.add_argument("--quick", action="store_true", help="a sanity size")
     parser.add_argument("--each", type=int, default=100, help="faults of each kind")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for each program")
     arguments = parser.parse_args()
+    seconds = 8.0 if arguments.quick else arguments.seconds
     commands: dict[str, Callable[[], None]] = {
         "replay": lambda: replays(arguments.quick),
         "mutants": lambda: mutants(arguments.quick),
@@ -395,6 +471,9 @@ def main() -> None:
         "faults": lambda: faults(arguments.quick, arguments.each),
         "rate": lambda: rate(arguments.quick),
         "portfolio": lambda: portfolio(arguments.quick),
+        "workloads": lambda: programs(WORKLOADS, "workloads", seconds, arguments.quick),
+        "operators": lambda: programs(OPERATORS, "operators", seconds, arguments.quick),
+        "modules": lambda: ablation(arguments.quick),
     }
     for name in arguments.only or names:
         commands[name]()

@@ -58,8 +58,8 @@ ALLOWED = {
     },
     "recording": {"_lazy", "lab"},
     "tuner": {
-        "_blocking", "_lazy", "arguments", "capture", "equivalence", "errors", "folders",
-        "measure", "pool",
+        "_blocking", "_lazy", "arguments", "capture", "codegen", "devices", "equivalence", "errors",
+        "folders", "measure", "optimizer", "pool", "tensor",
     },
     "measure": {"_lazy", "errors", "folders", "memory", "pool", "processes"},
     "lab": {

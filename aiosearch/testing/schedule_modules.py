@@ -1,4 +1,6 @@
-"""For authors of schedule modules: `check_schedule_module(module)` says what one breaks."""
+"""For authors of schedule modules: `check_schedule_module(module)` says what one breaks, and
+`check_tile_module(module)` of one that schedules kernels of the tile IR.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..tuner.schedules.modules import ScheduleModule
+    from ..tuner.schedules.tile_modules import KernelTarget, TileModule
     from ..tuner.space.hardware import Hardware
 
 POINTS = 12
@@ -60,3 +63,75 @@ def check_schedule_module(module: ScheduleModule, hardware: Hardware | None = No
         assert whole.contains({**point.decisions, name: SKIP}), (
             f"{name}: {point.decisions} could be reached without the module, and cannot with it"
         )
+
+
+def check_tile_module(module: TileModule, target: KernelTarget | None = None) -> None:
+    """Puts a module among the standard ones and raises AssertionError where it breaks something.
+
+    It schedules a product with an epilogue and a softmax, on small arrays, for this processor or
+    for the `target`. Each point that takes one of its branches has to compute what XLA does, and to
+    be the same when it is replayed from JSON; and every point without the module has to be left.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    key = jax.random.key(0)
+    x, w = jax.random.normal(key, (48, 96)), jax.random.normal(key, (96, 64))
+
+    def product(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jnp.maximum(x @ w, 0)
+
+    def softmax(x: jax.Array) -> jax.Array:
+        return jax.nn.softmax(x, axis=-1)
+
+    programs: tuple[tuple[Any, tuple[Any, ...]], ...] = ((product, (x, w)), (softmax, (x,)))
+    taken = [_check_program(module, target, *each) for each in programs]
+    name = module.__name__
+    assert any(taken), f"{name}: no branch was taken in {POINTS} points of each program"
+
+
+def _check_program(
+    module: TileModule, target: KernelTarget | None, function: Any, arrays: tuple[Any, ...]
+) -> bool:
+    """Whether a branch of the module was taken in a point of this program."""
+    import numpy as np
+
+    from ..tuner.kernels import KernelCall
+    from ..tuner.schedules.modules import SKIP
+    from ..tuner.schedules.programs import tunable_program
+    from ..tuner.schedules.tile_modules import STANDARD
+    from ..tuner.space.traces import Trace
+
+    name = module.__name__
+    others = [each for each in STANDARD if each.__name__ != name]
+    call = KernelCall(arrays)
+    kernel = tunable_program(function, modules=[*others, module], target=target)
+    plain = tunable_program(function, modules=others, target=target)
+    whole, without = kernel.search_space(call), plain.search_space(call)
+    wanted = np.asarray(function(*arrays))
+    random, taken = Random(0), False
+    for _ in range(POINTS):
+        trace = whole.sample(random)
+        again = whole.replay(Trace.from_json(trace.to_json()).decisions)
+        assert again == trace, f"{name}: a point replayed from JSON is another, {again.decisions}"
+        forks = [site for site in trace.decisions if site.endswith(f".{name}")]
+        if any(trace.decisions[site] != SKIP for site in forks):
+            taken = True
+            values = np.asarray(kernel.original(*arrays, **trace.decisions))
+            error = float(np.abs(values - wanted).max())
+            assert error <= _TOLERANCE * float(np.abs(wanted).max()), (
+                f"{name}: {trace.decisions} computes another thing, off by {error:.3g}"
+            )
+    for _ in range(POINTS):
+        point = without.sample(random)
+        skipped = dict.fromkeys(_forks(whole, name, random), SKIP)
+        assert whole.contains({**skipped, **point.decisions}), (
+            f"{name}: {point.decisions} could be reached without the module, and cannot with it"
+        )
+    return taken
+
+
+def _forks(space: Any, name: str, random: Random) -> set[str]:
+    """The forks of a module, of whatever kernels there are."""
+    traces = [space.sample(random) for _ in range(4)]
+    return {site for trace in traces for site in trace.decisions if site.endswith(f".{name}")}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .portfolios import Portfolio, tune_portfolio
     from .records import RecordTable, TuningRecord
     from .reports import TuningReport
+    from .schedules.programs import TunableProgram, tunable_program
     from .search.models import CostModel, rank_correlation
     from .search.proposals import (
         BestFirstProposer,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from .space.hardware import Hardware, MatrixUnit, find_hardware, hardware_names, this_hardware
     from .space.spaces import Sampler, SearchSpace
     from .space.traces import Requirement, Trace
-    from .tasks import TuningTask, tune_tasks
+    from .tasks import TunedFunction, TuningTask, tune_function, tune_function_sync, tune_tasks
     from .tunables import Tunable, UntunedWarning, tunable
 
 _HOMES = {
@@ -46,6 +47,11 @@ _HOMES = {
     "CostModel": ".search.models",
     "TuningTask": ".tasks",
     "tune_tasks": ".tasks",
+    "TunedFunction": ".tasks",
+    "tune_function": ".tasks",
+    "tune_function_sync": ".tasks",
+    "TunableProgram": ".schedules.programs",
+    "tunable_program": ".schedules.programs",
     "Portfolio": ".portfolios",
     "tune_portfolio": ".portfolios",
     "RecordedSpace": ".search.recordings",
@@ -101,6 +107,8 @@ __all__ = [
     "TableError",
     "Trace",
     "Tunable",
+    "TunableProgram",
+    "TunedFunction",
     "TunerError",
     "TuningBudget",
     "TuningGate",
@@ -116,7 +124,10 @@ __all__ = [
     "replay",
     "this_hardware",
     "tunable",
+    "tunable_program",
     "tune",
+    "tune_function",
+    "tune_function_sync",
     "tune_portfolio",
     "tune_sync",
     "tune_tasks",

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -256,6 +257,15 @@ def candidate(*leaves):
 """
 
 
+@runtime_checkable
+class PrintedFunction(Protocol):
+    """A function that writes itself down, as one that is scheduled and printed for a device."""
+
+    def printed(self, call: KernelCall, configuration: Options, /) -> str:
+        """The text of a module that defines `_function`, of the arrays of a call in order."""
+        ...
+
+
 def candidate(
     function: Function,
     call: KernelCall,
@@ -277,11 +287,16 @@ def candidate(
         types = tuple(ArrayType(_widest(type_.dtype), type_.shape) for type_ in types)
     keywords = {**call.keywords, **configuration}
     origin = origin_of(function)
-    if origin is not None:
+    expected_text = None if expected is None else [(kind, tuple(shape)) for kind, shape in expected]
+    if isinstance(function, PrintedFunction):
+        text = function.printed(call, configuration)
+        count = len(types)
+        leaves = ", ".join(f"leaves[{at}]" for at in range(count))
+        source = text + _BODY.format(call=leaves, expected=expected_text)
+    elif origin is not None:
         head = source_head(origin, search_path())
         text = call_text(KernelCall(call.arguments, keywords))
-        outputs = None if expected is None else [(kind, tuple(shape)) for kind, shape in expected]
-        source = head + _BODY.format(call=text, expected=outputs)
+        source = head + _BODY.format(call=text, expected=expected_text)
     else:
         source = _portable(function, call, keywords, types)
     settings = jax.config.values

@@ -9,6 +9,10 @@ After a first turn each, the task goes on that should lower the sum most by one 
 The first part looks back, as what fell just now may fall on; the second hopes that a task falls as
 it did on average, so that one that takes long and was hardly tried comes first. A task has
 converged when three turns gained less than one percent together, and is left.
+
+`tune_function` does so for a whole JAX function: its tasks are the regions that `optimize` would
+search, each once, weighted by how often the function runs it. Which of the winners then replace
+their regions is one more search, of the whole function as it is called.
 """
 
 from __future__ import annotations
@@ -17,14 +21,27 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from .._blocking import waited_for
 from ..measure import Executor
 from .errors import TunerError
-from .kernels import KernelCall
-from .pipeline import TuningBudget, TuningProgress, TuningSession, device_executor
+from .kernels import KernelCall, kernel_name
+from .pipeline import TuningBudget, TuningProgress, TuningSession, device_executor, tune
+from .records import RecordTable
 from .reports import TuningReport
-from .tunables import AnyTunable
-from .types import Pytree
+from .space.spaces import Sampler
+from .tunables import AnyTunable, Tunable
+from .types import Configuration, Function, Options, Pytree
+
+if TYPE_CHECKING:
+    from ..optimizer.trace.pieces import Body, Subject
+    from ..optimizer.trace.splice import Spliced
+    from ..optimizer.trace.traced import CutFunction
+    from .schedules.programs import TunableProgram
+    from .schedules.tile_modules import KernelTarget, TileModule
 
 BACKWARD = 0.2
 WINDOW = 3
@@ -133,3 +150,241 @@ async def tune_tasks(
 
 def _key(task: TuningTask) -> tuple[str, tuple[str, ...]]:
     return (task.kernel.name, KernelCall(task.arguments).text)
+
+
+WHOLE_SHARE = 0.2
+"""The share of the budget of a function in which the whole is timed, with regions replaced."""
+
+
+@dataclass(frozen=True)
+class TunedRegion:
+    """A region of a function, tuned."""
+
+    report: TuningReport
+    weight: float
+    """How often the function runs it."""
+    replaced: bool
+    """Whether the whole runs with its kernels, rather than with XLA's."""
+
+
+@dataclass(frozen=True, eq=False)
+class TunedFunction:
+    """A function with tuned kernels in the places of its regions; it is called like the function.
+
+    Derivatives and batches are those of the original. Where nothing was faster as a whole, it is
+    the original.
+    """
+
+    name: str
+    function: Function
+    regions: tuple[TunedRegion, ...]
+    report: TuningReport | None
+    """Of the whole, as it is called; None where no region had a faster kernel."""
+    left_alone: tuple[str, ...]
+    """What was no region, and why."""
+    seconds: float
+
+    def __call__(self, *arguments: Pytree) -> Pytree:
+        return self.function(*arguments)
+
+    @property
+    def speedup(self) -> float:
+        """Of the whole over the original."""
+        return 1.0 if self.report is None else self.report.speedup or 1.0
+
+    def __str__(self) -> str:
+        count = sum(region.replaced for region in self.regions)
+        interval = ""
+        if self.report is not None and self.report.record.speedup is not None:
+            _, low, high = self.report.record.speedup
+            interval = f" ({low:.2f} to {high:.2f})"
+        lines = [
+            f"{self.name}: {self.speedup:.2f}x the original{interval}, {count} of"
+            f" {len(self.regions)} distinct regions replaced, in {self.seconds:.0f} s"
+        ]
+        for region in self.regions:
+            gain = region.report.speedup or 1.0
+            marked = "replaced" if region.replaced else "XLA's own"
+            trials = f"{region.report.trials} tried"
+            lines.append(
+                f"  {region.weight:g} x {region.report.record.kernel}: {gain:.2f}x alone, {trials},"
+                f" {marked}"
+            )
+        return "\n".join([*lines, *(f"  left alone: {reason}" for reason in self.left_alone)])
+
+
+def region_weights(cut: CutFunction) -> dict[Subject, float]:
+    """How often a call runs each distinct region: a loop's as often as it goes round, where that is
+    known.
+    """
+    weights: dict[Subject, float] = {}
+
+    def add(body: Body, times: float) -> None:
+        for piece in body.pieces:
+            if piece.subject is not None:
+                weights[piece.subject] = weights.get(piece.subject, 0.0) + times
+            for inner in piece.bodies:
+                rounds = float(piece.jaxpr.eqns[0].params.get("length", 1))
+                add(inner, times * rounds)
+
+    add(cut.body, 1.0)
+    return {subject: weights[subject] for subject in cut.subjects}
+
+
+async def tune_function(
+    function: Function,
+    /,
+    *arguments: Pytree,
+    seconds: float = 600.0,
+    modules: Sequence[TileModule | str] | None = None,
+    target: KernelTarget | None = None,
+    table: str | Path | None = None,
+    seed: int = 0,
+    again: bool = False,
+    executor: Executor | None = None,
+    on_progress: Callable[[TuningProgress], None] | None = None,
+) -> TunedFunction:
+    """Tunes the kernels of a whole JAX function within one wall budget.
+
+    It is cut as `optimize` cuts it; equal regions are one task, and the next trials go to the task
+    that should gain most for the whole. Then the whole is timed with regions replaced, all and each
+    alone, and what is faster beyond a tie is kept. Raises TunerError where nothing in it is a
+    region.
+
+        fast = await tune_function(model, params, x, seconds=600)
+        fast(params, x)
+    """
+    from ..optimizer.trace.traced import trace
+    from .schedules.programs import tunable_region
+    from .schedules.tile_modules import STANDARD
+
+    if executor is None:
+        async with device_executor() as device:
+            return await tune_function(
+                function, *arguments, seconds=seconds, modules=modules, target=target, table=table,
+                seed=seed, again=again, executor=device, on_progress=on_progress,
+            )  # fmt: skip
+    started = time.monotonic()
+    cut = trace(function, *arguments).cut()
+    weights = region_weights(cut)
+    kernels: dict[Subject, TunableProgram] = {}
+    tasks, left_alone = list[TuningTask](), list(cut.left_alone)
+    for subject, weight in weights.items():
+        kernel = tunable_region(
+            subject.program, modules=modules or STANDARD, target=target, table=table
+        )
+        types = tuple(_struct(term) for term in subject.program.inputs)
+        try:
+            kernel.search_space(KernelCall(types)).default()
+        except TunerError as error:
+            left_alone.append(str(error))
+            continue
+        kernels[subject] = kernel
+        tasks.append(TuningTask(kernel, types, weight))
+    if not tasks:
+        raise TunerError(f"nothing in {kernel_name(function)} can be tuned: {left_alone[0]}")
+    reports = await tune_tasks(
+        tasks, seconds=(1 - WHOLE_SHARE) * seconds, seed=seed, again=again, executor=executor,
+        on_progress=on_progress,
+    )  # fmt: skip
+    faster: dict[Subject, Function] = {
+        subject: partial(kernels[subject].original, **report.configuration)
+        for subject, report in zip(kernels, reports, strict=True)
+        if _is_ours(report)
+    }
+    whole = SplicedFunction(cut, faster)
+    report: TuningReport | None = None
+    configuration: Configuration = {}
+    if faster:
+        name = f"whole of {kernel_name(function)}"
+        places = whole.sites
+        called = Tunable(whole, whole.space, function, RecordTable(table), name)
+        left = max(5.0, seconds - (time.monotonic() - started))
+        report = await tune(
+            called, *arguments, seconds=left, trials=len(places) + 2, seed=seed, again=True,
+            executor=executor, on_progress=on_progress, seeds=whole.promising,
+        )  # fmt: skip
+        configuration = report.configuration if report.record.winner == "tuned" else {}
+    replaced = whole.replaced(configuration)
+    regions = tuple(
+        TunedRegion(each, weights[subject], subject in replaced)
+        for subject, each in zip(kernels, reports, strict=True)
+    )
+    return TunedFunction(
+        kernel_name(function),
+        partial(whole, **configuration) if replaced else function,
+        regions,
+        report,
+        tuple(left_alone),
+        time.monotonic() - started,
+    )
+
+
+def tune_function_sync(
+    function: Function, /, *arguments: Pytree, **options: Pytree
+) -> TunedFunction:
+    """`tune_function` where nothing can be awaited."""
+    return waited_for(lambda: tune_function(function, *arguments, **options), "aiosearch-tune")
+
+
+class SplicedFunction:
+    """A function that was cut, with a site for each region that has a kernel in its place."""
+
+    def __init__(self, cut: CutFunction, faster: dict[Subject, Function]) -> None:
+        self._cut = cut
+        self._faster = faster
+        self.sites = {f"region_{at}": subject for at, subject in enumerate(faster)}
+        self.__name__ = self.__qualname__ = "whole"
+
+    @property
+    def promising(self) -> list[Configuration]:
+        """All regions replaced, then each alone."""
+        alone = [{name: name == each for name in self.sites} for each in self.sites]
+        return [dict.fromkeys(self.sites, True), *alone]
+
+    def space(self, s: Sampler, *arguments: Pytree) -> None:
+        """Of each region, whether it is replaced."""
+        for name in self.sites:
+            s.categorical(name, (False, True))
+
+    def replaced(self, configuration: Options) -> set[Subject]:
+        """The regions that a configuration replaces."""
+        return {subject for name, subject in self.sites.items() if configuration.get(name)}
+
+    def printed(self, call: KernelCall, configuration: Options) -> str:
+        """The text of a module that defines `_function`, of the call's leaves in order."""
+        from ..measure import Failure
+        from ..optimizer.handback.exported import NAME, exported
+
+        text = exported(self._spliced(configuration), self._cut.settings)
+        if isinstance(text, Failure):
+            # A rejection of this point, as of any function that cannot be traced.
+            raise ValueError(str(text))
+        return f"{text.source}\n_function = {NAME}\n"
+
+    def __call__(self, *arguments: Pytree, **configuration: Pytree) -> Pytree:
+        return self._spliced(configuration)(*arguments)
+
+    def _spliced(self, configuration: Options) -> Spliced:
+        from ..optimizer.trace.splice import Spliced
+
+        chosen = self.replaced(configuration)
+        return Spliced(self._cut, {each: self._faster[each] for each in chosen})
+
+
+def _is_ours(report: TuningReport) -> bool:
+    """Whether kernels of ours won, rather than XLA's own."""
+    from .schedules.programs import FORM, LIBRARY
+
+    record = report.record
+    return record.winner == "tuned" and record.configuration.get(FORM, LIBRARY) != LIBRARY
+
+
+def _struct(term: Pytree) -> Pytree:
+    """The type of an input of a program, for jax."""
+    import jax
+
+    from ..tensor.types import ARRAY_NAMES
+
+    make: Function = jax.ShapeDtypeStruct
+    return make(tuple(map(int, term.shape)), ARRAY_NAMES[term.dtype])

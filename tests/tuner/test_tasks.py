@@ -10,9 +10,18 @@ import jax.numpy as jnp
 import pytest
 
 from aiosearch.measure import Act, MockExecutor
-from aiosearch.tuner import RecordTable, Sampler, Tunable, TuningTask, tune_tasks
+from aiosearch.optimizer.trace.traced import cut
+from aiosearch.tuner import (
+    RecordTable,
+    Sampler,
+    Tunable,
+    TunerError,
+    TuningTask,
+    tune_function,
+    tune_tasks,
+)
 from aiosearch.tuner.kernels import KernelCall
-from aiosearch.tuner.tasks import TaskHistory, next_task
+from aiosearch.tuner.tasks import TaskHistory, next_task, region_weights
 
 
 def space(s: Sampler, x: Any) -> None:
@@ -70,3 +79,38 @@ def _names(kernel: Tunable[..., Any]) -> list[str]:
     call = KernelCall((jax.ShapeDtypeStruct((8, 4), jnp.float32),))
     points = [trace.key for trace in kernel.search_space(call).points()]
     return [*points, "reference", "precise"]
+
+
+def layers(x: jax.Array, w: jax.Array, v: jax.Array) -> jax.Array:
+    def layer(x: jax.Array, w: jax.Array) -> tuple[jax.Array, None]:
+        return jax.nn.relu(x @ w), None
+
+    x, _ = jax.lax.scan(layer, x, jnp.stack([w] * 5))
+    return jnp.sort(x, axis=-1) @ v
+
+
+X, W = jnp.ones((16, 32)), jnp.ones((32, 32))
+
+
+def test_a_region_of_a_loop_weighs_as_often_as_the_loop_goes_round() -> None:
+    weights = region_weights(cut(layers, X, W, W))
+    assert sorted(weights.values()) == [1.0, 5.0]
+
+
+async def test_a_whole_function_is_tuned_and_computes_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    x = jax.random.normal(jax.random.key(0), X.shape)
+    w = jax.random.normal(jax.random.key(1), W.shape)
+    tuned = await tune_function(layers, x, w, w, seconds=8, table=tmp_path / "table.json")
+    assert jnp.allclose(jax.jit(tuned)(x, w, w), layers(x, w, w), atol=1e-3)
+    gradient = jax.grad(lambda x: tuned(x, w, w).sum())(x)
+    assert jnp.allclose(gradient, jax.grad(lambda x: layers(x, w, w).sum())(x), atol=1e-2)
+    assert {region.weight for region in tuned.regions} == {1.0, 5.0}
+    assert "the original" in str(tuned)
+
+
+async def test_a_function_without_regions_is_said() -> None:
+    with pytest.raises(TunerError, match=r"nothing in .*sort.* can be tuned"):
+        await tune_function(jnp.sort, X, seconds=5)

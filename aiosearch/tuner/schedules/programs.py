@@ -1,0 +1,372 @@
+"""Tensor programs as tunables: lowered to the tile IR, scheduled by modules, printed, compiled.
+
+    norm = tunable_program(lambda x, w: x / jnp.sqrt(jnp.mean(x * x, -1, keepdims=True)) * w)
+    await aiosearch.tune(norm, x, w)
+
+A function is captured for the types of a call; its program is lowered with its kernels fused and
+apart, and each kernel is scheduled by modules (`tile_modules`). XLA's own kernels are a branch of
+the space, and what is tuned is held to the function itself. On a processor a point is printed as
+machine code, on a GPU as Pallas, which is interpreted where there is no GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...capture import CaptureError
+from ...pool import usable_cores
+from ...tensor import TensorError
+from ..errors import RequirementFailed, SpaceError, TunerError
+from ..kernels import KernelCall, kernel_name, placeholders, source_digest
+from ..records import RecordTable
+from ..space.spaces import Sampler
+from ..space.traces import Trace
+from ..tunables import Tunable
+from ..types import Configuration, Function, Options, Pytree
+from .tile_modules import (
+    STANDARD,
+    KernelTarget,
+    TileModule,
+    TileSchedule,
+    decisions_of,
+    find_tile_module,
+    schedule_kernel,
+)
+
+if TYPE_CHECKING:
+    from ...codegen.ir import Module
+    from ...codegen.schedule.plans import ModulePlan
+    from ...tensor import Program
+
+FORM = "form"
+"""The fork that says what is scheduled: kernels fused, kernels apart, or XLA's own."""
+LIBRARY = "library"
+PROMISING = 24
+"""As many points that the code generator predicts best are tried first."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoweredProgram:
+    """A program, and its kernels in the tile IR as they may be grouped."""
+
+    program: Program
+    forms: Mapping[str, Module]
+
+    @classmethod
+    def of(cls, program: Program) -> LoweredProgram:
+        """Lowers a program; raises TunerError where it has no kernels."""
+        from ...codegen.lower.lowering import lower
+        from ...codegen.passes.kernel_fusion import fuse_kernels
+
+        try:
+            plain = lower(program)
+        except TensorError as error:
+            raise TunerError(f"{program.name} cannot be scheduled: {error}") from None
+        fused = fuse_kernels(plain)
+        # Fusion may change nothing, and then there is nothing to choose.
+        forms = {"fused": fused} if fused == plain else {"fused": fused, "apart": plain}
+        return cls(program, forms)
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramSchedule:
+    """How a program runs: the kernels of one form, in their order, or XLA's own."""
+
+    lowered: LoweredProgram
+    form: str
+    kernels: tuple[TileSchedule, ...] = ()
+
+    @property
+    def module(self) -> Module:
+        """The kernels that run, those of sums in parts in the place of whole ones."""
+        kernels = tuple(schedule.kernel for schedule in self.kernels)
+        return replace(self.lowered.forms[self.form], kernels=kernels)
+
+    def printed(self) -> str:
+        """The text of a module that defines `_function`, of the program's inputs in order."""
+        if self.form == LIBRARY:
+            return LibraryProgram(self.lowered.program).printed(KernelCall(()), {})
+        schedules = {schedule.kernel.name: schedule.scheduled() for schedule in self.kernels}
+        target = self.kernels[0].target if self.kernels else None
+        if target is None or target.machine is None:
+            from ...codegen.pallas import name_of, write
+
+            text = write(self.module, schedules)
+            return text + _PALLAS.format(name=name_of(self.module))
+        from ...codegen.cpu import print_module
+        from ...codegen.native import encode_program
+
+        native = print_module(self.module, schedules, target.machine)
+        picked = "[0]" if len(self.module.outputs) == 1 else ""
+        return _NATIVE.format(lines=encode_program(native, target.machine), picked=picked)
+
+
+_NATIVE = '''
+def _function(*inputs):
+    from aiosearch.codegen.native.carrying import carried
+
+    kernels = carried("""
+{lines}
+""")
+    return kernels(*inputs){picked}
+'''
+_PALLAS = """
+
+def _function(*inputs):
+    return {name}(*inputs, interpret=jax.default_backend() == "cpu")
+"""
+
+
+def schedule_program(
+    modules: Sequence[TileModule], s: Sampler, lowered: LoweredProgram, target: KernelTarget
+) -> ProgramSchedule:
+    """Draws how a program runs: its form, then each kernel's schedule by the modules."""
+    form = s.fork(FORM, (*lowered.forms, LIBRARY))
+    if form == LIBRARY:
+        return ProgramSchedule(lowered, form)
+    kernels: list[TileSchedule] = []
+    for kernel in lowered.forms[form].kernels:
+        kernels += schedule_kernel(modules, s, kernel, target)
+    # The code generator's own model is a column for the one that learns.
+    seconds = sum(schedule.seconds() for schedule in kernels)
+    s.derive("predicted", math.log2(seconds) if 0 < seconds < math.inf else 0.0)
+    return ProgramSchedule(lowered, form, tuple(kernels))
+
+
+def promising_decisions(
+    lowered: LoweredProgram, modules: Sequence[TileModule], target: KernelTarget, most: int
+) -> list[Configuration]:
+    """The points that the code generator predicts best, as decisions, those of each form in turn.
+
+    Only what the modules can reach is there.
+    """
+    ways = [
+        [(form, plan) for plan in _plans(module, target, most)]
+        for form, module in lowered.forms.items()
+    ]
+    ranked = [pair for rank in range(most) for way in ways for pair in way[rank : rank + 1]]
+    decisions: list[Configuration] = []
+    for form, plan in ranked[:most]:
+        points = {
+            kernel.name: {
+                parameter.name: parameter.values[at]
+                for parameter, at in zip(target.space(kernel).parameters, point, strict=True)
+            }
+            for kernel, point in zip(plan.module.kernels, plan.points, strict=True)
+        }
+        # A composition of fewer modules may not reach the point, or not with all constraints.
+        with suppress(RequirementFailed, SpaceError, KeyError):
+            reached = decisions_of(modules, lowered.forms[form].kernels, target, points)
+            decisions.append({FORM: form, **reached})
+    return decisions
+
+
+def _plans(module: Module, target: KernelTarget, most: int) -> Sequence[ModulePlan[Pytree]]:
+    """The plans of a module that should be fastest, the best predicted first."""
+    from ...codegen.cpu import dissimilar_schedules
+    from ...codegen.pallas import different
+    from ...codegen.schedule.plans import ModulePlans
+
+    spaces = [target.space(kernel) for kernel in module.kernels]
+    select: Function = different if target.machine is None else dissimilar_schedules
+    return list(ModulePlans(module, spaces).first(most, select))
+
+
+class ProgramKernel:
+    """The function of a scheduled program: what a `Tunable` calls, with decisions as keywords.
+
+    It travels as the text that it prints, since no other process could import it.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[KernelCall], Program],
+        modules: Sequence[TileModule],
+        target: KernelTarget,
+        name: str,
+    ) -> None:
+        self.modules = tuple(modules)
+        self.target = target
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = __name__
+        self._read = read
+        self._lowered: dict[tuple[str, ...], LoweredProgram] = {}
+
+    def lowered(self, call: KernelCall) -> LoweredProgram:
+        """The program for a kind of arguments, lowered once."""
+        if call.text not in self._lowered:
+            self._lowered[call.text] = LoweredProgram.of(self._read(call))
+        return self._lowered[call.text]
+
+    def schedule(self, call: KernelCall, decisions: Options) -> ProgramSchedule:
+        """The schedule of decisions that are a point of the space."""
+        sampler = Sampler(lambda site: decisions[site.name])
+        return schedule_program(self.modules, sampler, self.lowered(call), self.target)
+
+    def printed(self, call: KernelCall, decisions: Options) -> str:
+        """The text of a module that defines `_function`, of the call's leaves in order."""
+        return self.schedule(call, decisions).printed()
+
+    def __call__(self, *arguments: Pytree, **decisions: Pytree) -> Pytree:
+        import jax
+
+        call = KernelCall(arguments)
+        run = _loaded(self.printed(call, decisions))
+        results = run(*call.leaves)
+        flat = list(results) if isinstance(results, tuple | list) else [results]
+        return jax.tree.unflatten(self._structure(call), flat)
+
+    def _structure(self, call: KernelCall) -> Pytree:
+        import jax
+
+        outputs = self.lowered(call).program.outputs
+        single: Pytree = jax.tree.structure(0 if len(outputs) == 1 else (0,) * len(outputs))
+        return single
+
+
+@lru_cache(maxsize=64)
+def _loaded(text: str) -> Function:
+    """The function in a text that was printed here."""
+    scope: Configuration = {"__name__": "aiosearch_scheduled_program"}
+    exec(compile(text, "scheduled_program.py", "exec"), scope)
+    function: Function = scope["_function"]
+    return function
+
+
+class TunableProgram(Tunable[..., Pytree]):
+    """A tensor program whose kernels are scheduled by modules."""
+
+    def __init__(
+        self, kernel: ProgramKernel, reference: Function, table: RecordTable, name: str
+    ) -> None:
+        super().__init__(kernel, self._space, reference, table, name)
+        self._kernel = kernel
+
+    @property
+    def source(self) -> str:
+        """Changes with the function, and with what the modules do."""
+        return source_digest(self.reference, *self._kernel.modules)
+
+    def seeds(self, call: KernelCall, configurations: Sequence[Options] = ()) -> list[Trace]:
+        """Configurations and similar records, then what the code generator predicts best."""
+        kernel, space = self._kernel, self.search_space(call)
+        promising = promising_decisions(
+            kernel.lowered(call.typed()), kernel.modules, kernel.target, PROMISING
+        )
+        traces = [*super().seeds(call, configurations), *map(space.replay, promising)]
+        return list({trace.key: trace for trace in traces}.values())
+
+    def _defaults(self, call: KernelCall) -> Configuration:
+        """Untuned, it runs as XLA compiles it: what a point gains is over that."""
+        return {FORM: LIBRARY}
+
+    def schedule(self, *arguments: Pytree, **decisions: Pytree) -> ProgramSchedule:
+        """How a call runs with these decisions, or with those of its record."""
+        return self._kernel.schedule(
+            KernelCall(arguments), decisions or self.configuration(*arguments)
+        )
+
+    def _space(self, s: Sampler, *arguments: Pytree) -> None:
+        lowered = self._kernel.lowered(KernelCall(arguments))
+        schedule_program(self._kernel.modules, s, lowered, self._kernel.target)
+
+
+def tunable_program(
+    function: Function,
+    *,
+    modules: Sequence[TileModule | str] = STANDARD,
+    target: KernelTarget | None = None,
+    table: str | Path | None = None,
+    name: str = "",
+) -> TunableProgram:
+    """A JAX function whose kernels are ours to schedule; itself is what they are held to.
+
+    `modules` are functions, or names of those here and of plugins. Raises TunerError, for the types
+    of a call, where the function is no tensor program.
+    """
+
+    def read(call: KernelCall) -> Program:
+        from ...capture import capture
+
+        specs = call.with_leaves(placeholders(call.types)).arguments
+        try:
+            captured = capture(function, *specs)
+        except CaptureError as error:
+            raise TunerError(f"{kernel_name(function)} is no tensor program: {error}") from None
+        if captured.constants:
+            raise TunerError(
+                f"{kernel_name(function)} closes over arrays; give them as arguments, so that its"
+                " kernels can take them"
+            )
+        return captured.program
+
+    title = name or f"program of {kernel_name(function)}"
+    kernel = ProgramKernel(read, _found(modules), target or host_target(), title)
+    return TunableProgram(kernel, function, RecordTable(table), title)
+
+
+def tunable_region(
+    program: Program,
+    *,
+    modules: Sequence[TileModule | str] = STANDARD,
+    target: KernelTarget | None = None,
+    table: str | Path | None = None,
+) -> TunableProgram:
+    """A program that was cut out of a function; it is held to what XLA makes of it."""
+    title = f"region {program_digest(program)} of {program.name}"
+    kernel = ProgramKernel(lambda call: program, _found(modules), target or host_target(), title)
+    return TunableProgram(kernel, LibraryProgram(program), RecordTable(table), title)
+
+
+def program_digest(program: Program) -> str:
+    """Equal for equal programs, on every machine."""
+    from ...tensor.text import write
+
+    return blake2b(write(program).encode(), digest_size=6).hexdigest()
+
+
+class LibraryProgram:
+    """A program as XLA compiles it: a function of its inputs that writes itself down."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.__name__ = self.__qualname__ = program.name
+
+    def printed(self, call: KernelCall, configuration: Options) -> str:
+        """The text of a module that defines `_function`."""
+        from ...optimizer.candidates.jax_source import emit, names
+
+        function, _ = names(self._program)
+        return f"{emit(self._program)}\n\n_function = {function}\n"
+
+    def __call__(self, *inputs: Pytree) -> Pytree:
+        return _loaded(self.printed(KernelCall(inputs), {}))(*inputs)
+
+
+def host_target() -> KernelTarget:
+    """The device that jax runs on by default: this processor, or a GPU that is described."""
+    import jax
+
+    device = jax.devices()[0]
+    if device.platform == "cpu":
+        from ...codegen.native import host
+
+        return KernelTarget(host(), usable_cores())
+    from ... import devices
+
+    capability = str(getattr(device, "compute_capability", ""))
+    described = devices.described_as(str(device.device_kind), capability)
+    if not described:
+        raise TunerError(devices.undescribed(str(device.device_kind), capability))
+    return KernelTarget(device=devices.device(described))
+
+
+def _found(modules: Sequence[TileModule | str]) -> list[TileModule]:
+    return [find_tile_module(each) if isinstance(each, str) else each for each in modules]

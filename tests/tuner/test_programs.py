@@ -1,0 +1,73 @@
+"""Tensor programs whose kernels are scheduled by modules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from testkit.kernels.native_run import MACHINES
+
+from aiosearch.devices import device
+from aiosearch.tuner import TunerError, tune
+from aiosearch.tuner.kernels import KernelCall
+from aiosearch.tuner.schedules.programs import FORM, LIBRARY, tunable_program
+from aiosearch.tuner.schedules.tile_modules import KernelTarget
+
+X = jax.random.normal(jax.random.key(0), (24, 64))
+W = jax.random.normal(jax.random.key(1), (64, 48))
+HOST = KernelTarget(MACHINES["host"], 2)
+
+
+def normed(x: jax.Array, w: jax.Array) -> jax.Array:
+    return (x / jnp.sqrt(jnp.mean(x * x, -1, keepdims=True))) @ w
+
+
+@pytest.mark.parametrize("target", [HOST, KernelTarget(device=device("H200"))], ids=["cpu", "gpu"])
+def test_points_compute_the_function_on_both_printers(target: KernelTarget) -> None:
+    kernel = tunable_program(normed, target=target)
+    space, random = kernel.search_space(KernelCall((X, W))), Random(0)
+    for _ in range(6):
+        trace = space.sample(random)
+        values = np.asarray(jax.jit(kernel.original)(X, W, **trace.decisions))
+        assert values == pytest.approx(np.asarray(normed(X, W)), abs=1e-4)
+
+
+def test_untuned_it_is_what_xla_makes_of_it() -> None:
+    kernel = tunable_program(normed, target=HOST)
+    assert kernel.search_space(KernelCall((X, W))).default().decisions == {FORM: LIBRARY}
+
+
+def test_what_the_code_generator_predicts_best_is_tried_first() -> None:
+    kernel = tunable_program(normed, target=HOST)
+    call = KernelCall((X, W))
+    seeds = kernel.seeds(call)
+    space = kernel.search_space(call)
+    assert {trace.decisions[FORM] for trace in seeds} >= {"fused"}
+    random = Random(0)
+    drawn = [space.sample(random).derived.get("predicted", 0.0) for _ in range(20)]
+    assert seeds[0].derived["predicted"] < min(drawn)
+
+
+def test_what_is_no_program_is_said() -> None:
+    kernel = tunable_program(lambda x: jnp.sort(x), target=HOST)
+    with pytest.raises(TunerError, match="no tensor program"):
+        kernel.search_space(KernelCall((X,))).default()
+    held = tunable_program(lambda x: x @ W, target=HOST)
+    with pytest.raises(TunerError, match="give them as arguments"):
+        held.search_space(KernelCall((X,))).default()
+
+
+async def test_a_program_is_tuned_and_then_runs_as_its_record_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    kernel = tunable_program(normed, table=tmp_path / "table.json")
+    report = await tune(kernel, X, W, trials=6)
+    assert report.record.checked in ("tested", "proved")
+    assert not report.rejected
+    assert kernel.configuration(X, W) == report.configuration
+    assert np.asarray(jax.jit(kernel)(X, W)) == pytest.approx(np.asarray(normed(X, W)), abs=1e-4)
