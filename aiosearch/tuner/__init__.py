@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .gates import Rejection, TuningGate
     from .pipeline import TuningBudget, TuningProgress, TuningSession, tune, tune_sync
     from .portfolios import Portfolio, tune_portfolio
-    from .records import RecordTable, TuningRecord
+    from .records import RecordTable, TuningRecord, read_seeds
     from .reports import TuningReport
     from .schedules.programs import TunableProgram, tunable_program
     from .search.models import CostModel, rank_correlation
@@ -71,6 +71,7 @@ _HOMES = {
     "SearchView": ".search.proposals",
     "RecordTable": ".records",
     "TuningRecord": ".records",
+    "read_seeds": ".records",
     "TuningReport": ".reports",
     "Sampler": ".space.spaces",
     "SearchSpace": ".space.spaces",
@@ -121,6 +122,7 @@ __all__ = [
     "find_hardware",
     "hardware_names",
     "rank_correlation",
+    "read_seeds",
     "replay",
     "this_hardware",
     "tunable",

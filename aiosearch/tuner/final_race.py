@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..measure import Compiled, Race, Ratio
 from .errors import TunerError
 from .search.proposals import Measurement
 from .space.traces import Trace
 
-FINALISTS = 8
+FINALISTS = 12
+NEAR = 0.15
+"""Who was slower than the fastest by more in the search is in no race: three rounds err by less."""
 
-TIE = 0.03
-"""What is within so much of the fastest cannot be told from it on another day."""
+TIE = (0.02, 0.06)
+"""Between these lies what tells a tie from no tie, where the times of the race leave the widest
+gap."""
 LOOSE = 0.1
 """What is slower by more is no tie, however wide a loud machine makes the interval."""
 
@@ -54,33 +58,70 @@ def finalists(timed: Sequence[Measurement]) -> list[Measurement]:
     """
     if not timed:
         return []
-    bound = (1 + LOOSE) * (timed[0].seconds or 0.0)
+    bound = (1 + NEAR) * (timed[0].seconds or 0.0)
     near = [entry for entry in timed[2:] if (entry.seconds or 0.0) <= bound]
     ordered = sorted(near, key=lambda entry: entry.trace.ranks)
     return [*timed[:2], *ordered[: FINALISTS - 2]]
 
 
+def close_contenders(race: Race) -> list[int]:
+    """Who is to be told apart by more rounds: the baseline, and all that may tie with the fastest.
+
+    Only the baseline where there is nothing to tell apart.
+    """
+    medians = _medians(race)
+    if not medians:
+        return [0]
+    bound = (1 + LOOSE) * min(medians.values())
+    close = [at for at, seconds in medians.items() if seconds <= bound]
+    return sorted({0, *close}) if len(close) > 1 else [0]
+
+
 def decide(race: Race, contenders: Sequence[Contender]) -> Decision:
     """The winner by a rule that two runs agree on: the first, in a fixed order, of all that tie.
 
-    A contender ties with the fastest where it is within 3 % of it, or within 10 % and the interval
-    of their paired ratio does not tell which is faster. The untuned form, which stands at 0, comes
-    first in that order, then points as their space lists them, then the reference. So a tie that
-    falls this way today and that way tomorrow changes nothing.
+    Problem: whatever the bound is that tells a tie from no tie, some point lies on it, and is on
+    this side today and on that tomorrow. So the bound is not fixed. Of the ratios to the fastest,
+    such as 1, 1.01, 1.028, 1.033 and 1.09, the widest gap between 1.02 and 1.06 is looked for,
+    here above 1.033: all below it tie. Noise moves a point less than the width of that gap.
+
+    A contender ties as well where it is within 10 % and the interval of their paired ratio does not
+    tell which is faster. The untuned form, which stands at 0, comes first in the fixed order, then
+    points as their space lists them, then the reference.
     """
-    timed = [at for at in range(len(contenders)) if race.laps[at].samples]
-    if not timed:
+    medians = _medians(race)
+    if not medians:
         raise TunerError(f"nothing could be timed in the last race: {race.laps[0].failure}")
-    medians = {at: race.laps[at].samples[race.deciding].median() for at in timed}
-    fastest = min(timed, key=lambda at: medians[at])
-    ties = [at for at in timed if at == fastest or _is_tie(race.speedup(fastest, over=at))]
-    winner = min(ties, key=lambda at: _standing(at, contenders[at]))
-    order = sorted((at for at in timed if at != winner), key=lambda at: medians[at])
-    return Decision(winner, len(ties) - 1, (winner, *order))
+    fastest = min(medians, key=lambda at: medians[at])
+    ratios = {at: race.speedup(fastest, over=at) for at in medians if at != fastest}
+    bound = tie_bound([ratio.median for ratio in ratios.values() if ratio is not None])
+    ties = [at for at, ratio in ratios.items() if _is_tie(ratio, bound)]
+    winner = min([fastest, *ties], key=lambda at: _standing(at, contenders[at]))
+    order = sorted((at for at in medians if at != winner), key=lambda at: medians[at])
+    return Decision(winner, len(ties), (winner, *order))
 
 
-def _is_tie(ratio: Ratio | None) -> bool:
-    if ratio is None or ratio.median < 1 + TIE:
+def tie_bound(ratios: Sequence[float]) -> float:
+    """The middle of the widest gap that ratios to the fastest leave between the limits of a tie.
+
+    >>> round(tie_bound([1.01, 1.028, 1.033, 1.09]), 4)
+    1.0465
+    """
+    low, high = (1 + limit for limit in TIE)
+    edges = sorted({low, high, *(ratio for ratio in ratios if low < ratio < high)})
+    below, above = max(pairwise(edges), key=lambda gap: gap[1] - gap[0])
+    return (below + above) / 2
+
+
+def _medians(race: Race) -> dict[int, float]:
+    """Seconds of the contenders that have any."""
+    return {
+        at: lap.samples[race.deciding].median() for at, lap in enumerate(race.laps) if lap.samples
+    }
+
+
+def _is_tie(ratio: Ratio | None, bound: float) -> bool:
+    if ratio is None or ratio.median < bound:
         return True
     return ratio.median < 1 + LOOSE and ratio.low <= 1
 

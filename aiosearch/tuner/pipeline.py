@@ -34,7 +34,15 @@ from ..measure import (
     Way,
 )
 from .errors import RequirementFailed, SpaceError, TunerError
-from .final_race import TIE, Baseline, Contender, Decision, decide, finalists
+from .final_race import (
+    TIE,
+    Baseline,
+    Contender,
+    Decision,
+    close_contenders,
+    decide,
+    finalists,
+)
 from .gates import NumbersGate, Rejection, TuningGate, reference_of, rejection_of
 from .journals import MeasurementJournal, journal_path
 from .kernels import KernelCall, candidate, placeholders
@@ -55,7 +63,9 @@ MOST_TIMED = 256
 """Of more that were timed, the slower ones have no part in the last race anyway."""
 ROUNDS = 3
 """In which a point is timed during the search; the last race has more."""
-FINAL_ROUNDS = 21
+FINAL_ROUNDS = 41
+CONFIRMING_ROUNDS = 125
+"""Of those that may tie with the fastest, as far as the time goes."""
 RACE_ROUNDS = 9
 COARSE = 4.0
 """A point that one run shows to be so many times slower than the best is not timed further."""
@@ -517,7 +527,7 @@ class TuningSession:
         if isinstance(seconds, Rejection):
             return seconds
         # Whatever may win later is verified now, so that there is a winner at any moment.
-        if best is None or seconds < best * (1 + 2 * TIE):
+        if best is None or seconds < best * (1 + TIE[1]):
             if rejection := await self._numbers.admit(compiled):
                 return rejection
             self._verified[trace.key] = (Measurement(trace, seconds), compiled)
@@ -579,21 +589,38 @@ class TuningSession:
                     contenders.append(Contender(entry.trace, build))
         if self._kernel.reference is not None and default is not None:
             contenders.append(Contender(None, self._reference))
-        left = 4.0 if self._budget.seconds is None else self._budget.seconds - self._elapsed()
-        race = await self._executor.race(
-            [contender.compiled for contender in contenders],
-            rounds=FINAL_ROUNDS,
-            seed=self._seed,
-            seconds=max(1.0, left),
-        )
+        race = await self._last_race(contenders, FINAL_ROUNDS)
         decision = decide(race, contenders)
+        times = self._times(race, contenders, decision)
+        close = close_contenders(race)
+        if len(close) > 1:
+            # Who may tie with the fastest is told apart by more rounds; the others are out.
+            contenders = [contenders[at] for at in close]
+            race = await self._last_race(contenders, CONFIRMING_ROUNDS)
+            decision = decide(race, contenders)
+            confirmed = self._times(race, contenders, decision)
+            named = [options for options, _ in confirmed]
+            times = [*confirmed, *(entry for entry in times if entry[0] not in named)]
         record = self._record(contenders[decision.winner].trace, race, decision)
-        record = await self._judged(record)
-        times = [
+        return self._report(await self._judged(record), times)
+
+    async def _last_race(self, contenders: Sequence[Contender], rounds: int) -> Race:
+        left = 4.0 if self._budget.seconds is None else self._budget.seconds - self._elapsed()
+        return await self._executor.race(
+            [contender.compiled for contender in contenders],
+            rounds=rounds,
+            seed=self._seed,
+            seconds=max(1.0, left / 2),
+        )
+
+    def _times(
+        self, race: Race, contenders: Sequence[Contender], decision: Decision
+    ) -> list[tuple[Configuration, float]]:
+        """Configurations with their seconds, the winner first."""
+        return [
             (self._named(contenders[at].trace), race.laps[at].samples[race.deciding].median())
             for at in decision.order
         ]
-        return self._report(record, times)
 
     async def _verified_build(self, entry: Measurement) -> Compiled | None:
         """A point compiled and through the whole numbers gate; nothing where it does not pass."""
@@ -683,7 +710,7 @@ class TuningSession:
             return
         entry, _ = min(self._verified.values(), key=lambda pair: pair[0].seconds or 0.0)
         seconds, baseline = entry.seconds or 0.0, self._baseline.seconds
-        if seconds * (1 + TIE) < baseline:
+        if seconds * (1 + TIE[0]) < baseline:
             record = self._plain_record(entry.trace, seconds, baseline)
             self._kernel.table.put(replace(record, confirmed=False))
 

@@ -23,7 +23,7 @@ from msgspec import Struct, field
 from ..folders import cache_folder, make_folder, replace_file
 from .errors import TableError
 from .space.sites import Value, as_value
-from .types import Options
+from .types import Configuration, Options, Pytree
 
 FORMAT = 1
 ENVIRONMENT = "AIOSEARCH_TUNED"
@@ -196,6 +196,68 @@ def _with_tuples(record: TuningRecord) -> TuningRecord:
 
 
 _NUMBER = re.compile(r"(?<=[\[,])\d+(?=[,\]])")
+
+
+def read_seeds(path: str | os.PathLike[str]) -> list[Configuration]:
+    """Configurations of a file, to begin a search with: `tune(kernel, x, seeds=read_seeds(path))`.
+
+    It may be a table of ours; one of tokamax, whose keys are arguments and configurations as JSON,
+    the fastest of each kind of arguments first; a list of mappings from names of sites to values;
+    or a mapping from anything to such mappings. Raises TableError for any other.
+    """
+    try:
+        content = msgspec.json.decode(Path(path).read_bytes())
+    except OSError as error:
+        raise TableError(f"cannot read {path}: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise TableError(f"{path} is no JSON: {error}") from None
+    seeds = [seed for seed in _configurations(content) if seed]
+    if not seeds:
+        raise TableError(
+            f"{path} has no configurations: it is neither a table, nor a list of mappings from"
+            " names of sites to values, nor a mapping to such"
+        )
+    # Tables have the same few configurations for many shapes.
+    return list({repr(sorted(seed.items())): seed for seed in seeds}.values())
+
+
+def _configurations(content: Pytree) -> Iterator[Configuration]:
+    match content:
+        case list():
+            for entry in content:
+                if isinstance(entry, dict):
+                    yield _plain(entry)
+        case {"records": [*records]}:
+            for record in records:
+                yield _plain(record.get("decisions", {}))
+        case dict():
+            for entry in content.values():
+                if not isinstance(entry, dict):
+                    continue
+                measured = [(_parsed(key), each) for key, each in entry.items()]
+                if measured and all(parsed is not None for parsed, _ in measured):
+                    fastest = sorted(measured, key=lambda pair: _milliseconds(pair[1]))
+                    yield from (_plain(parsed) for parsed, _ in fastest if parsed is not None)
+                else:
+                    yield _plain(entry)
+
+
+def _plain(entry: Options) -> Configuration:
+    """What a site may hold: numbers, texts, truth values, and lists of them."""
+    return {name: as_value(value) for name, value in entry.items() if not isinstance(value, dict)}
+
+
+def _parsed(key: str) -> Options | None:
+    """A key that is a configuration as JSON, as tokamax has them."""
+    try:
+        return msgspec.json.decode(key, type=dict)
+    except msgspec.DecodeError:
+        return None
+
+
+def _milliseconds(entry: Pytree) -> float:
+    times = entry.get("evaluation_times_ms") if isinstance(entry, dict) else None
+    return min(times) if times else math.inf
 
 
 def _distance(first: Sequence[str], second: Sequence[str]) -> float | None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from .errors import RequirementFailed, SpaceError
+from .kernels import KernelCall
 from .records import TuningRecord
 from .search.proposals import Measurement
 from .types import Configuration
+
+if TYPE_CHECKING:
+    from .tunables import AnyTunable
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,32 @@ class TuningReport:
                 for entry in self.measurements
             ],
         }
+
+
+def explanation(kernel: AnyTunable, call: KernelCall, record: TuningRecord) -> str:
+    """What a record says, site by site: what was drawn, out of how many, what had to hold, and the
+    point as a program; and whether the record still fits the kernel.
+    """
+    space = kernel.search_space(call)
+    lines = [_headline(TuningReport(record, remembered=True))]
+    if record.evidence:
+        lines.append(f"  {record.checked}: {record.evidence}")
+    lines.append(f"  on {record.device}, {record.measured} points measured, {record.versions}")
+    if record.source != kernel.source:
+        lines.append("  the kernel's text has changed since; `again` tunes it anew")
+    try:
+        trace = space.replay(record.decisions)
+    except (RequirementFailed, SpaceError) as error:
+        return "\n".join([*lines, f"  it is no point of the space any more: {error}"])
+    widest = max((len(site.name) for site in trace.sites), default=0)
+    default = space.default().decisions
+    for site in trace.sites:
+        value = trace.decisions[site.name]
+        usual = default.get(site.name, value)
+        untuned = "" if usual == value else f", untuned {usual}"
+        lines.append(f"  {site.name:<{widest}}  {value}  (one of {site.size}{untuned})")
+    lines += [f"  requires: {held.why}" for held in trace.requirements]
+    return "\n".join([*lines, "", trace.as_python()])
 
 
 def _headline(report: TuningReport) -> str:

@@ -192,6 +192,20 @@ class TunedFunction:
         """Of the whole over the original."""
         return 1.0 if self.report is None else self.report.speedup or 1.0
 
+    def facts(self) -> Configuration:
+        """All of it, as JSON can say it."""
+        return {
+            "function": self.name,
+            "speedup": self.speedup,
+            "seconds": self.seconds,
+            "left_alone": list(self.left_alone),
+            "whole": None if self.report is None else self.report.facts(),
+            "regions": [
+                {"weight": each.weight, "replaced": each.replaced, **each.report.facts()}
+                for each in self.regions
+            ],
+        }
+
     def __str__(self) -> str:
         count = sum(region.replaced for region in self.regions)
         interval = ""

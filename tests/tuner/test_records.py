@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from aiosearch.tuner import RecordTable, TableError, TuningRecord
+from aiosearch.tuner import RecordTable, TableError, TuningRecord, read_seeds
 from aiosearch.tuner.journals import JournalLine, MeasurementJournal
 
 
@@ -94,3 +96,39 @@ def test_a_line_that_was_cut_off_is_left_out(path: Path) -> None:
     with MeasurementJournal(path) as journal:
         assert list(journal.lines()) == [JournalLine({"block": (1, 2)}, 0.5)]
     assert path.read_bytes().endswith(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "seeds"),
+    [
+        ([{"block": 64}, {"block": 64}, {"block": 8}], [{"block": 64}, {"block": 8}]),
+        ({"f32[8]": {"block": 64, "tile": [2, 4]}}, [{"block": 64, "tile": (2, 4)}]),
+        (
+            {
+                '{"x":"bf16[8,64]"}': {
+                    '{"block_m":64,"num_warps":4}': {"evaluation_times_ms": [3.0, 2.0]},
+                    '{"block_m":128,"num_warps":8}': {"evaluation_times_ms": [1.0]},
+                }
+            },
+            [{"block_m": 128, "num_warps": 8}, {"block_m": 64, "num_warps": 4}],
+        ),
+    ],
+    ids=["a list", "a mapping", "tokamax"],
+)
+def test_tables_of_others_are_read_as_seeds(tmp_path: Path, content: Any, seeds: Any) -> None:
+    path = tmp_path / "seeds.json"
+    path.write_text(json.dumps(content))
+    assert read_seeds(path) == seeds
+
+
+def test_a_table_of_ours_is_read_as_seeds(tmp_path: Path) -> None:
+    table = RecordTable(tmp_path / "table.json")
+    table.put(record(8, 64))
+    assert read_seeds(table.path) == [{"block": 64}]
+
+
+def test_a_file_without_configurations_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "seeds.json"
+    path.write_text("[1, 2]")
+    with pytest.raises(TableError, match="has no configurations"):
+        read_seeds(path)

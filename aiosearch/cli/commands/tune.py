@@ -18,6 +18,8 @@ examples:
   aiosearch tune mymodule:kernel --arg f32[1024,1024] --arg f32[1024,1024] --seconds 30
   aiosearch tune path/to/kernels.py:softmax --arg f32[2048,256] --table tuned.json --plot search.svg
   aiosearch tune mymodule:kernel --arg f32[8,64] --table tuned.json --frozen
+  aiosearch tune mymodule:kernel --arg f32[8,64] --explain
+  aiosearch tune mymodule:model --whole --arg f32[8,64] --seconds 600
   aiosearch tune --replay recorded/softmax.json --algorithm evolution --algorithm random
 
 exit codes: 0 tuned, or in the table; 2 wrong usage, what cannot be tuned, or --frozen and no
@@ -37,6 +39,9 @@ class TuneArguments(argparse.Namespace):
     table: str | None
     again: bool
     frozen: bool
+    whole: bool
+    seeds: str | None
+    explain: bool
     replay: str | None
     plot: str | None
     quiet: bool
@@ -76,6 +81,17 @@ def add_arguments(parser: Parser) -> None:
         help="auto, lightgbm or trees, which needs nothing",
     )
     how.add_argument("--seed", type=seed, default=0, metavar="N", help="for all random draws")
+    how.add_argument(
+        "--whole",
+        action="store_true",
+        help="KERNEL is any JAX function: tune the kernels of all its regions within --seconds",
+    )
+    how.add_argument(
+        "--seeds",
+        metavar="FILE",
+        help="try the configurations of this file first: a table of ours or of tokamax, or plain"
+        " JSON; may be of other shapes",
+    )
     keeping = parser.add_argument_group("keeping")
     keeping.add_argument(
         "--table", metavar="FILE", help="the table; by default the kernel's own, or the user's"
@@ -92,6 +108,9 @@ def add_arguments(parser: Parser) -> None:
         help="instead of a kernel, compare algorithms on a space whose points were all measured",
     )
     showing = parser.add_argument_group("showing")
+    showing.add_argument(
+        "--explain", action="store_true", help="time nothing; say what the record in the table is"
+    )
     showing.add_argument("--plot", metavar="FILE.svg", help="draw the search")
     showing.add_argument("--quiet", "-q", action="store_true", help="show the result only")
     add_json(showing)
@@ -109,6 +128,13 @@ def run(arguments: TuneArguments) -> int:
         raise UsageError("name a kernel, module:function, or a recorded space: --replay FILE")
     if len(arguments.algorithm) > 1:
         raise UsageError("several --algorithm are for --replay; a kernel is tuned by one")
+    if arguments.whole:
+        refused = ("trials", "algorithm", "seeds", "frozen", "explain", "plot")
+        for name in refused:
+            if getattr(arguments, name):
+                raise UsageError(
+                    f"--whole has no --{name}; it takes --seconds, --table and --again"
+                )
     from ..runs.kernel_tuning import run as tune
 
     return tune(arguments)

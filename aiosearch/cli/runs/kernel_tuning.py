@@ -9,10 +9,11 @@ import os
 import re
 import sys
 import time
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import jax
@@ -22,10 +23,11 @@ from ...arguments import nearest
 from ...tuner.kernels import KernelCall
 from ...tuner.pictures import picture
 from ...tuner.pipeline import TuningProgress, TuningRun
-from ...tuner.records import RecordTable
-from ...tuner.reports import TuningReport
-from ...tuner.tunables import AnyTunable, Tunable, device_name
-from ...tuner.types import Configuration, Pytree
+from ...tuner.records import RecordTable, read_seeds
+from ...tuner.reports import TuningReport, explanation
+from ...tuner.tasks import TunedFunction, tune_function
+from ...tuner.tunables import AnyTunable, Tunable, device_name, frozen_record
+from ...tuner.types import Configuration, Function, Pytree
 from ..inputs import objects
 from ..output.files import require_drawing, require_place, write
 from ..output.logs import logs_to_stderr
@@ -37,6 +39,10 @@ from .search import fastest_loop
 
 if TYPE_CHECKING:
     from ..commands.tune import TuneArguments
+
+ResultT = TypeVar("ResultT")
+WHOLE_SECONDS = 600.0
+"""For a whole function where --seconds says nothing."""
 
 _ARRAY = re.compile(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]")
 _TYPES = {
@@ -52,18 +58,23 @@ def run(arguments: TuneArguments) -> int:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     require_drawing(arguments.plot)
     require_place(arguments.plot)
+    assert arguments.kernel is not None
+    if arguments.whole:
+        return _tune_whole(arguments.kernel, arguments)
+    text = ""
     with reserved_stdout(), logs_to_stderr(False):
-        assert arguments.kernel is not None
         kernel = _kernel(arguments.kernel)
         if arguments.table is not None:
             kernel.table = RecordTable(Path(arguments.table))
-        call = _call(arguments.kernel, kernel, arguments.arg)
+        call = _call(arguments.kernel, kernel.original, arguments.arg)
         command = TuneCommand(kernel, call, arguments)
-        with asyncio.Runner(loop_factory=fastest_loop()) as runner:
-            try:
-                report = runner.run(command.run())
-            except KeyboardInterrupt:
-                report = None
+        if arguments.explain:
+            text = explanation(kernel, call, frozen_record(kernel, call))
+        else:
+            report = _awaited(command.run)
+    if arguments.explain:
+        give(text)
+        return Exit.FINE
     if report is None:
         found = kernel.table.find(kernel.name, command.device, call.text)
         kept = "nothing is kept" if found is None else f"{kernel.table.path} has the fastest so far"
@@ -81,9 +92,13 @@ def run(arguments: TuneArguments) -> int:
 class TuneCommand:
     """Tunes on the running loop; made and used once."""
 
-    def __init__(self, kernel: AnyTunable, call: KernelCall, arguments: TuneArguments) -> None:
+    def __init__(
+        self, kernel: AnyTunable | None, call: KernelCall, arguments: TuneArguments
+    ) -> None:
         self._kernel = kernel
+        self._kernel_name = ""
         self._call = call
+        self._seeds = read_seeds(arguments.seeds) if arguments.seeds is not None else []
         self._arguments = arguments
         self._screen: Screen = NoScreen()
         self._now = "compiling the untuned form"
@@ -93,9 +108,9 @@ class TuneCommand:
     async def run(self) -> TuningReport | None:
         """Gives what was found; nothing where a second signal broke it off."""
         self.device = await asyncio.to_thread(device_name)
-        self._started = time.monotonic()
         given = self._arguments
         options: Configuration = {"seconds": given.seconds, "trials": given.trials}
+        assert self._kernel is not None
         tuning = TuningRun(
             self._kernel,
             self._call,
@@ -104,20 +119,46 @@ class TuneCommand:
             seed=given.seed,
             again=given.again,
             frozen=given.frozen,
+            seeds=self._seeds,
             on_progress=self._progress,
             **options,
         )
+        return await self._watched(tuning.run, tuning.stop)
+
+    async def run_whole(self, function: Function) -> TunedFunction | None:
+        """The same for all regions of a function; a signal ends it, and keeps what is verified."""
+        given = self._arguments
+        return await self._watched(
+            lambda: tune_function(
+                function,
+                *self._call.arguments,
+                seconds=given.seconds or WHOLE_SECONDS,
+                seed=given.seed,
+                again=given.again,
+                table=given.table,
+                on_progress=self._progress,
+            )
+        )
+
+    async def _watched(
+        self,
+        work: Callable[[], Awaitable[ResultT]],
+        stop: Callable[[], object] | None = None,
+    ) -> ResultT | None:
+        self._started = time.monotonic()
         with ExitStack() as stack, anyio.CancelScope() as scope:
-            if not given.quiet:
+            if not self._arguments.quiet:
                 terminal = sys.stderr.isatty()
                 self._screen = LiveScreen() if terminal else PlainScreen(scope.cancel)
             stack.callback(self._screen.close)
-            stack.enter_context(Interrupts(tuning.stop, scope.cancel))
+            stack.enter_context(Interrupts(stop or scope.cancel, scope.cancel))
             async with ticking(self._screen, lambda: f"{self._past():>6}  {self._now} ..."):
-                return await tuning.run()
+                return await work()
         return None
 
     def _progress(self, progress: TuningProgress) -> None:
+        if progress.kernel != self._kernel_name:
+            self._kernel_name, self._best = progress.kernel, None
         best = progress.best or progress.baseline
         gain = f"best {duration(best)}, {progress.baseline / best:.2f}x the untuned form"
         self._now = f"{progress.trials} tried, {gain}"
@@ -136,8 +177,34 @@ class TuneCommand:
 def _kernel(target: str) -> AnyTunable:
     kernel = objects.find(target, _tunables)
     if not isinstance(kernel, Tunable):
-        raise UsageError(f"{target} is not tunable; decorate it with @aiosearch.tunable(space)")
+        raise UsageError(
+            f"{target} is not tunable; decorate it with @aiosearch.tunable(space), or give --whole"
+            " to tune the kernels of a plain JAX function"
+        )
     return kernel
+
+
+def _tune_whole(target: str, arguments: TuneArguments) -> int:
+    """Tunes the regions of a plain function, prints the closing table, and gives the exit code."""
+    with reserved_stdout(), logs_to_stderr(False):
+        function = objects.find(target, _tunables)
+        if not callable(function) or isinstance(function, Tunable):
+            raise UsageError(
+                f"{target} is no plain function; without --whole a tunable one is tuned"
+            )
+        call = _call(target, function, arguments.arg)
+        if call.keywords:
+            raise UsageError(f"{target}: --whole takes arguments by place, without NAME=")
+        command = TuneCommand(None, call, arguments)
+        tuned = _awaited(lambda: command.run_whole(function))
+    if tuned is None:
+        tell("interrupted; the table has what was verified of each region")
+        return Exit.INTERRUPTED
+    if arguments.json:
+        give_json(tuned.facts())
+    else:
+        give(str(tuned))
+    return Exit.FINE
 
 
 def _tunables(module: ModuleType) -> str:
@@ -145,7 +212,16 @@ def _tunables(module: ModuleType) -> str:
     return f"it has the kernels {', '.join(names)}" if names else "it has no tunable kernel"
 
 
-def _call(target: str, kernel: AnyTunable, texts: list[str]) -> KernelCall:
+def _awaited(work: Callable[[], Coroutine[None, None, ResultT | None]]) -> ResultT | None:
+    """What a coroutine gives; nothing where Ctrl-C breaks it off."""
+    with asyncio.Runner(loop_factory=fastest_loop()) as runner:
+        try:
+            return runner.run(work())
+        except KeyboardInterrupt:
+            return None
+
+
+def _call(target: str, function: Function, texts: list[str]) -> KernelCall:
     """The call that `--arg` describes; complains of what is missing before jax does."""
     placed, named = [], {}
     for text in texts:
@@ -155,7 +231,7 @@ def _call(target: str, kernel: AnyTunable, texts: list[str]) -> KernelCall:
         else:
             placed.append(_argument(text))
     try:
-        inspect.signature(kernel.original).bind(*placed, **named)
+        inspect.signature(function).bind(*placed, **named)
     except TypeError as error:
         raise UsageError(
             f"{target}: {error}; give each, as --arg f32[16,4096] or --arg name=3"

@@ -1,0 +1,56 @@
+"""The last race: two runs agree on who won it."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiosearch.measure import Act, Candidate, Compiled, MockExecutor, Race
+from aiosearch.tuner.final_race import Contender, close_contenders, decide, tie_bound
+from aiosearch.tuner.space.sites import IntegerSite
+from aiosearch.tuner.space.traces import Trace
+
+
+async def raced(seconds: list[float], seed: int, noise: float, rounds: int = 41) -> Race:
+    acts = {f"p{at}": Act(each, compile_seconds=0.0) for at, each in enumerate(seconds)}
+    async with MockExecutor(acts, noise=noise, seed=seed) as executor:
+        compiled = []
+        for name in acts:
+            build = await executor.compile(Candidate(name, "", "candidate", ()))
+            assert isinstance(build, Compiled)
+            compiled.append(build)
+        return await executor.race(compiled, rounds=rounds, seed=seed)
+
+
+def contenders(race: Race) -> list[Contender]:
+    site = IntegerSite(name="at", low=0, high=99)
+    traces = [Trace((site,), {"at": at}) for at in range(len(race.laps))]
+    return [Contender(trace, Compiled(Candidate("", "", "", ()), 0.0)) for trace in traces]
+
+
+def test_the_bound_of_a_tie_is_in_the_widest_gap() -> None:
+    assert tie_bound([1.005, 1.022, 1.025, 1.055]) == pytest.approx(1.04)
+    assert tie_bound([]) == pytest.approx(1.04)
+    assert tie_bound([1.3, 1.059]) == pytest.approx(1.0395)
+
+
+async def test_of_those_that_tie_the_first_in_order_wins() -> None:
+    race = await raced([2.0, 1.01, 1.0, 1.2], 0, 0.0)
+    decision = decide(race, contenders(race))
+    assert decision.winner == 1
+    assert decision.tied == 1
+
+
+async def test_a_point_on_a_fixed_bound_wins_or_loses_in_every_run() -> None:
+    """At 1.03 of the fastest, with nothing between it and 1.2."""
+    winners = set()
+    for seed in range(12):
+        race = await raced([2.0, 1.03, 1.0, 1.2], seed, 0.01)
+        winners.add(decide(race, contenders(race)).winner)
+    assert winners == {1}
+
+
+async def test_only_what_may_tie_runs_on() -> None:
+    race = await raced([2.0, 1.05, 1.0, 1.2], 0, 0.0)
+    assert close_contenders(race) == [0, 1, 2]
+    alone = await raced([2.0, 1.0, 1.2], 0, 0.0)
+    assert close_contenders(alone) == [0]
