@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .space.spaces import Sampler, SearchSpace
     from .space.traces import Requirement, Trace
     from .tasks import TunedFunction, TuningTask, tune_function, tune_function_sync, tune_tasks
-    from .tunables import Tunable, UntunedWarning, tunable
+    from .tunables import SizeRange, Tunable, UntunedWarning, tunable
 
 _HOMES = {
     "RequirementFailed": ".errors",
@@ -79,6 +79,7 @@ _HOMES = {
     "Requirement": ".space.traces",
     "Trace": ".space.traces",
     "Tunable": ".tunables",
+    "SizeRange": ".tunables",
     "UntunedWarning": ".tunables",
     "tunable": ".tunables",
 }
@@ -104,6 +105,7 @@ __all__ = [
     "SearchSpace",
     "SearchState",
     "SearchView",
+    "SizeRange",
     "SpaceError",
     "TableError",
     "Trace",

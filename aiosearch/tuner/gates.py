@@ -28,9 +28,10 @@ from msgspec import Struct
 
 from ..measure import Cause, Compiled, Executor, Failure, Stage
 from ..measure.random_inputs import draw
+from .errors import RequirementFailed, SpaceError
 from .kernels import HALF, KernelCall, candidate, is_array
 from .tunables import AnyTunable, Tolerance
-from .types import Configuration, Pytree
+from .types import Configuration, Options, Pytree
 
 NumpyArray: TypeAlias = np.ndarray[Any, Any]
 
@@ -262,6 +263,33 @@ def reference_of(kernel: AnyTunable, call: KernelCall) -> tuple[Pytree, Configur
         return kernel.reference, {}
     space = kernel.search_space(call)
     return kernel.original, kernel.keywords(space, space.default())
+
+
+async def serves(
+    executor: Executor, kernel: AnyTunable, call: KernelCall, decisions: Options, seed: int
+) -> Rejection | None:
+    """Whether a point that was found for another size computes the same at this one."""
+    size = ", ".join(call.text)
+    space = kernel.search_space(call)
+    try:
+        trace = space.replay(decisions)
+    except (RequirementFailed, SpaceError) as error:
+        return Rejection(TuningGate.REQUIRE, f"at {size}: {error}")
+    function, options = reference_of(kernel, call)
+    builds = []
+    for text in (
+        candidate(function, call, options, name="reference"),
+        candidate(kernel.original, call, kernel.keywords(space, trace), name=trace.key),
+    ):
+        build = await executor.compile(text)
+        if isinstance(build, Failure):
+            return rejection_of(build)
+        builds.append(build)
+    gate = await NumbersGate.prepare(executor, kernel, call, builds[0], seed)
+    rejection = gate if isinstance(gate, Rejection) else await gate.admit(builds[1])
+    return (
+        None if rejection is None else Rejection(rejection.gate, f"at {size}: {rejection.reason}")
+    )
 
 
 async def _bounds(

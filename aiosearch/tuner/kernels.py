@@ -116,6 +116,13 @@ def type_of(value: Pytree) -> ArgumentType:
     return ArgumentType(tuple(map(int, value.shape)), str(value.dtype))
 
 
+def resized(value: Pytree, axis: int, size: int) -> Pytree:
+    """The type of an array with another size along an axis, whatever is in it."""
+    type_ = type_of(value)
+    shape = (*type_.shape[:axis], size, *type_.shape[axis + 1 :])
+    return placeholders([ArgumentType(shape, type_.dtype)])[0]
+
+
 def shown(value: Pytree) -> str:
     """An argument in few letters: f32[8,64] for an array, Python's own text for a number."""
     if is_array(value):

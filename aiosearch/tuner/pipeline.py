@@ -14,6 +14,7 @@ a winner that is verified, whenever the search is told to end.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
@@ -43,7 +44,7 @@ from .final_race import (
     decide,
     finalists,
 )
-from .gates import NumbersGate, Rejection, TuningGate, reference_of, rejection_of
+from .gates import NumbersGate, Rejection, TuningGate, reference_of, rejection_of, serves
 from .journals import MeasurementJournal, journal_path
 from .kernels import KernelCall, candidate, placeholders
 from .proofs import verified
@@ -186,7 +187,7 @@ class TuningRun:
         kernel, call = self._kernel, self._call
         if self._frozen:
             return TuningReport(frozen_record(kernel, call), remembered=True)
-        record = None if self._again else kernel.table.find(kernel.name, device_name(), call.text)
+        record = None if self._again else kernel.recorded(call)
         if record is not None and record.confirmed:
             return TuningReport(record, remembered=True)
         async with AsyncExitStack() as stack:
@@ -286,7 +287,7 @@ class TuningSession:
         with ExitStack() as stack:
             # In a thread: another process may hold the lock for as long as it tunes.
             await asyncio.to_thread(stack.enter_context, locked(path))
-            record = kernel.table.find(kernel.name, device_name(), text)
+            record = kernel.recorded(self._call)
             if record is not None and record.confirmed and not self._again:
                 yield TuningReport(record, remembered=True)
                 return
@@ -601,8 +602,27 @@ class TuningSession:
             confirmed = self._times(race, contenders, decision)
             named = [options for options, _ in confirmed]
             times = [*confirmed, *(entry for entry in times if entry[0] not in named)]
+        decision = await self._serving(decision, contenders)
         record = self._record(contenders[decision.winner].trace, race, decision)
         return self._report(await self._judged(record), times)
+
+    async def _serving(self, decision: Decision, contenders: Sequence[Contender]) -> Decision:
+        """The decision for the first contender that is right at other sizes of its range as well.
+
+        The reference is right at all. Raises TunerError where nobody is.
+        """
+        kernel = self._kernel
+        for winner in decision.order if kernel.ranges else (decision.winner,):
+            trace, rejection = contenders[winner].trace, None
+            for call in kernel.probing_calls(self._call) if trace is not None else ():
+                assert trace is not None
+                rejection = await serves(self._executor, kernel, call, trace.decisions, self._seed)
+                if rejection is not None:
+                    self._state.tell(self._measurement(trace, rejection))
+                    break
+            if rejection is None:
+                return dataclasses.replace(decision, winner=winner)
+        raise TunerError(f"nothing in the last race of {kernel.name} serves its range: {rejection}")
 
     async def _last_race(self, contenders: Sequence[Contender], rounds: int) -> Race:
         left = 4.0 if self._budget.seconds is None else self._budget.seconds - self._elapsed()
@@ -673,7 +693,7 @@ class TuningSession:
         point = trace if trace is not None or self._baseline is None else self._baseline.trace
         return TuningRecord(
             kernel=kernel.name,
-            arguments=self._call.text,
+            arguments=kernel.key(self._call),
             device=device_name(),
             configuration={} if point is None else kernel.keywords(self._state.space, point),
             decisions={} if point is None else point.decisions,

@@ -149,7 +149,7 @@ async def tune_tasks(
 
 
 def _key(task: TuningTask) -> tuple[str, tuple[str, ...]]:
-    return (task.kernel.name, KernelCall(task.arguments).text)
+    return (task.kernel.name, task.kernel.key(KernelCall(task.arguments)))
 
 
 WHOLE_SHARE = 0.2

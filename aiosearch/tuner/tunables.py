@@ -12,13 +12,14 @@ import inspect
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
 from ..arguments import nearest
 from .errors import RequirementFailed, SpaceError, TableError, TunerError
-from .kernels import KernelCall, kernel_name, source_digest
+from .kernels import KernelCall, is_array, kernel_name, resized, source_digest, type_of
 from .records import RecordTable, TuningRecord
 from .space.hardware import Hardware, this_hardware
 from .space.spaces import Sampler, SearchSpace
@@ -40,6 +41,32 @@ class Tolerance:
         self.absolute = absolute
 
 
+@dataclass(frozen=True)
+class SizeRange:
+    """Sizes that are only known when a kernel runs: one record serves all of them.
+
+    SizeRange(1, 4096, ((0, 0), (2, 1))) is the first axis of the first argument, which is always as
+    long as the second axis of the third.
+    """
+
+    low: int
+    high: int
+    places: tuple[tuple[int, int], ...]
+    """Positions of arguments, each with one of its axes."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.high or not self.places:
+            raise TunerError(
+                f"{self} is no range of sizes: it goes from 1 or more up, of some axis"
+            )
+
+    @property
+    def probes(self) -> tuple[int, ...]:
+        """Sizes that a kernel is checked at: both ends, and an odd one, where edges are ragged."""
+        odd = (self.low + 2 * self.high) // 3 | 1
+        return tuple(dict.fromkeys((self.low, min(odd, self.high), self.high)))
+
+
 def tunable(
     space: Function,
     *,
@@ -49,6 +76,7 @@ def tunable(
     hardware: Hardware | None = None,
     rtol: float | None = None,
     atol: float = 0.0,
+    ranges: Sequence[SizeRange] = (),
 ) -> Callable[[Callable[P, R]], Tunable[P, R]]:
     """Makes a function tunable: its keyword parameters are what `space` draws.
 
@@ -57,7 +85,8 @@ def tunable(
     to the parameters. `reference` computes the same, plainly: winners are held to it, and it is
     what runs where nothing beats it. Without one the function's own default point is the reference.
     `table` is the file of records; `rtol` and `atol` take the place of the bound that follows from
-    the reference's own rounding errors.
+    the reference's own rounding errors. `ranges` are sizes that one record serves: what wins for
+    the arguments that it is tuned on is checked at others of the range as well.
 
         def space(s, x):
             s.categorical("block", (64, 128, 256))
@@ -69,7 +98,9 @@ def tunable(
     tolerance = None if rtol is None else Tolerance(rtol, atol)
 
     def decorate(function: Callable[P, R]) -> Tunable[P, R]:
-        return Tunable(function, space, reference, RecordTable(table), name, hardware, tolerance)
+        return Tunable(
+            function, space, reference, RecordTable(table), name, hardware, tolerance, ranges
+        )
 
     return decorate
 
@@ -86,6 +117,7 @@ class Tunable(Generic[P, R]):
         name: str = "",
         hardware: Hardware | None = None,
         tolerance: Tolerance | None = None,
+        ranges: Sequence[SizeRange] = (),
     ) -> None:
         functools.update_wrapper(self, function)
         self.original = function
@@ -95,6 +127,7 @@ class Tunable(Generic[P, R]):
         self.name = name or kernel_name(function)
         self.hardware = hardware or this_hardware()
         self.tolerance = tolerance
+        self.ranges = tuple(ranges)
         self._parameters = _parameters(function)
         self._found: dict[Pytree, TuningRecord | Options] = {}
         self._stamp: Pytree = None
@@ -148,6 +181,47 @@ class Tunable(Generic[P, R]):
             if key not in self._found:
                 self._found[key] = self._looked_up(call, key[1])
             return self._found[key]
+
+    def key(self, call: KernelCall) -> tuple[str, ...]:
+        """What tables call the arguments of a call: f32[1..4096,64] where a range serves it."""
+        texts = list(call.text)
+        for place, extents in self._ranged(call).items():
+            argument = type_of(call.arguments[place])
+            shape = [extents.get(axis, str(size)) for axis, size in enumerate(argument.shape)]
+            texts[place] = f"{str(argument).partition('[')[0]}[{','.join(shape)}]"
+        return tuple(texts)
+
+    def recorded(self, call: KernelCall) -> TuningRecord | None:
+        """The table's record of a call, on the device of this process."""
+        return self.table.find(self.name, _device(), self.key(call))
+
+    def probing_calls(self, call: KernelCall) -> list[KernelCall]:
+        """Calls of other sizes that the record of this one would serve; one for each probe."""
+        if not self._ranged(call):
+            return []
+        calls = []
+        for number in range(3):
+            arguments = list(call.arguments)
+            for each in self.ranges:
+                size = each.probes[min(number, len(each.probes) - 1)]
+                for place, axis in each.places:
+                    arguments[place] = resized(arguments[place], axis, size)
+            calls.append(KernelCall(tuple(arguments), call.keywords))
+        distinct = {each.text: each for each in calls if each.text != call.text}
+        return list(distinct.values())
+
+    def _ranged(self, call: KernelCall) -> dict[int, dict[int, str]]:
+        """Of each argument the axes with a range, as text; nothing where one is outside of its."""
+        ranged: dict[int, dict[int, str]] = {}
+        for each in self.ranges:
+            for place, axis in each.places:
+                if place >= len(call.arguments) or not is_array(call.arguments[place]):
+                    return {}
+                shape = type_of(call.arguments[place]).shape
+                if axis >= len(shape) or not each.low <= shape[axis] <= each.high:
+                    return {}
+                ranged.setdefault(place, {})[axis] = f"{each.low}..{each.high}"
+        return ranged
 
     def search_space(self, call: KernelCall) -> SearchSpace:
         """The space of a kind of call, whose default point has the function's own defaults."""
@@ -222,10 +296,11 @@ class Tunable(Generic[P, R]):
         }
 
     def _looked_up(self, call: KernelCall, device: str) -> TuningRecord | Options:
-        exact = self.table.find(self.name, device, call.text)
-        if exact is not None:
-            return exact
         space = self.search_space(call)
+        exact = self.table.find(self.name, device, self.key(call))
+        # The record of a range may be of another size, at which its point may not be one.
+        if exact is not None and (not self.ranges or space.contains(exact.decisions)):
+            return exact
         fitted: list[Trace] = []
 
         def fits(record: TuningRecord) -> bool:
@@ -277,7 +352,7 @@ class UntunedWarning(UserWarning):
 
 def frozen_record(kernel: AnyTunable, call: KernelCall) -> TuningRecord:
     """The record of a call; raises TableError where there is none, and times nothing."""
-    record = kernel.table.find(kernel.name, _device(), call.text)
+    record = kernel.recorded(call)
     if record is None:
         raise TableError(
             f"{kernel.table.path} has no record of {kernel.name} for {', '.join(call.text)} on"

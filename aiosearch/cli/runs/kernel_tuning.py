@@ -76,7 +76,7 @@ def run(arguments: TuneArguments) -> int:
         give(text)
         return Exit.FINE
     if report is None:
-        found = kernel.table.find(kernel.name, command.device, call.text)
+        found = kernel.table.find(kernel.name, command.device, kernel.key(call))
         kept = "nothing is kept" if found is None else f"{kernel.table.path} has the fastest so far"
         tell(f"interrupted; {kept}")
         return Exit.INTERRUPTED
@@ -143,7 +143,7 @@ class TuneCommand:
     async def _watched(
         self,
         work: Callable[[], Awaitable[ResultT]],
-        stop: Callable[[], object] | None = None,
+        stop: Callable[[], None] | None = None,
     ) -> ResultT | None:
         self._started = time.monotonic()
         with ExitStack() as stack, anyio.CancelScope() as scope:
