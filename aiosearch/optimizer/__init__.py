@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .device_kind import device, platform
     from .effort import Budget, Effort
     from .errors import OptimizeError
+    from .handback.exported import Exported, exported
     from .handback.optimized import Optimized
     from .optimization import Optimization, optimize, optimize_sync
     from .outcomes.answer import Answer, Key, Timings
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from .outcomes.roofline import ceilings_of, roofline_fraction, why_faster
     from .outcomes.unfinished_work import WorkStore
     from .progress import OptimizeProgress
+    from .trace.pieces import Body, Subject
+    from .trace.splice import Spliced
+    from .trace.traced import CutFunction, cut
 
 __all__ = [
     "CALLED",
@@ -33,9 +37,12 @@ __all__ = [
     "WHOLE",
     "Answer",
     "AnswerFile",
+    "Body",
     "Budget",
+    "CutFunction",
     "Effort",
     "Evidence",
+    "Exported",
     "Found",
     "Key",
     "Optimization",
@@ -45,16 +52,20 @@ __all__ = [
     "OptimizedOnCall",
     "Report",
     "Results",
+    "Spliced",
+    "Subject",
     "Tell",
     "Timings",
     "Tried",
     "WholeFunctionResult",
     "WorkStore",
     "ceilings_of",
+    "cut",
     "default_results_path",
     "device",
     "emit",
     "export",
+    "exported",
     "kernel_sources",
     "names",
     "optimize",
@@ -81,6 +92,8 @@ __getattr__ = lazily(
         "Budget": ".effort",
         "Effort": ".effort",
         "OptimizeError": ".errors",
+        "Exported": ".handback.exported",
+        "exported": ".handback.exported",
         "Optimized": ".handback.optimized",
         "Optimization": ".optimization",
         "optimize": ".optimization",
@@ -109,5 +122,10 @@ __getattr__ = lazily(
         "why_faster": ".outcomes.roofline",
         "WorkStore": ".outcomes.unfinished_work",
         "OptimizeProgress": ".progress",
+        "Body": ".trace.pieces",
+        "Subject": ".trace.pieces",
+        "Spliced": ".trace.splice",
+        "CutFunction": ".trace.traced",
+        "cut": ".trace.traced",
     },
 )

@@ -85,9 +85,9 @@ def check_tile_module(module: TileModule, target: KernelTarget | None = None) ->
         return jax.nn.softmax(x, axis=-1)
 
     programs: tuple[tuple[Any, tuple[Any, ...]], ...] = ((product, (x, w)), (softmax, (x,)))
-    taken = [_check_program(module, target, *each) for each in programs]
+    branches = [_check_program(module, target, *program) for program in programs]
     name = module.__name__
-    assert any(taken), f"{name}: no branch was taken in {POINTS} points of each program"
+    assert any(branches), f"{name}: no branch was taken in {POINTS} points of each program"
 
 
 def _check_program(
@@ -103,23 +103,23 @@ def _check_program(
     from ..tuner.space.traces import Trace
 
     name = module.__name__
-    others = [each for each in STANDARD if each.__name__ != name]
+    standard = [known for known in STANDARD if known.__name__ != name]
     call = KernelCall(arrays)
-    kernel = tunable_program(function, modules=[*others, module], target=target)
-    plain = tunable_program(function, modules=others, target=target)
+    kernel = tunable_program(function, modules=[*standard, module], target=target)
+    plain = tunable_program(function, modules=standard, target=target)
     whole, without = kernel.search_space(call), plain.search_space(call)
-    wanted = np.asarray(function(*arrays))
-    random, taken = Random(0), False
+    exact = np.asarray(function(*arrays))
+    random, branches = Random(0), False
     for _ in range(POINTS):
         trace = whole.sample(random)
         again = whole.replay(Trace.from_json(trace.to_json()).decisions)
         assert again == trace, f"{name}: a point replayed from JSON is another, {again.decisions}"
         forks = [site for site in trace.decisions if site.endswith(f".{name}")]
         if any(trace.decisions[site] != SKIP for site in forks):
-            taken = True
+            branches = True
             values = np.asarray(kernel.original(*arrays, **trace.decisions))
-            error = float(np.abs(values - wanted).max())
-            assert error <= _TOLERANCE * float(np.abs(wanted).max()), (
+            error = float(np.abs(values - exact).max())
+            assert error <= _TOLERANCE * float(np.abs(exact).max()), (
                 f"{name}: {trace.decisions} computes another thing, off by {error:.3g}"
             )
     for _ in range(POINTS):
@@ -128,7 +128,7 @@ def _check_program(
         assert whole.contains({**skipped, **point.decisions}), (
             f"{name}: {point.decisions} could be reached without the module, and cannot with it"
         )
-    return taken
+    return branches
 
 
 def _forks(space: Any, name: str, random: Random) -> set[str]:

@@ -234,7 +234,7 @@ def _configurations(content: Pytree) -> Iterator[Configuration]:
             for entry in content.values():
                 if not isinstance(entry, dict):
                     continue
-                measured = [(_parsed(key), each) for key, each in entry.items()]
+                measured = [(_parsed(key), times) for key, times in entry.items()]
                 if measured and all(parsed is not None for parsed, _ in measured):
                     fastest = sorted(measured, key=lambda pair: _milliseconds(pair[1]))
                     yield from (_plain(parsed) for parsed, _ in fastest if parsed is not None)

@@ -37,9 +37,7 @@ from .tunables import AnyTunable, Tunable
 from .types import Configuration, Function, Options, Pytree
 
 if TYPE_CHECKING:
-    from ..optimizer.trace.pieces import Body, Subject
-    from ..optimizer.trace.splice import Spliced
-    from ..optimizer.trace.traced import CutFunction
+    from ..optimizer import Body, CutFunction, Spliced, Subject
     from .schedules.programs import TunableProgram
     from .schedules.tile_modules import KernelTarget, TileModule
 
@@ -201,8 +199,8 @@ class TunedFunction:
             "left_alone": list(self.left_alone),
             "whole": None if self.report is None else self.report.facts(),
             "regions": [
-                {"weight": each.weight, "replaced": each.replaced, **each.report.facts()}
-                for each in self.regions
+                {"weight": region.weight, "replaced": region.replaced, **region.report.facts()}
+                for region in self.regions
             ],
         }
 
@@ -268,7 +266,7 @@ async def tune_function(
         fast = await tune_function(model, params, x, seconds=600)
         fast(params, x)
     """
-    from ..optimizer.trace.traced import trace
+    from ..optimizer import cut as cut_function
     from .schedules.programs import tunable_region
     from .schedules.tile_modules import STANDARD
 
@@ -279,7 +277,7 @@ async def tune_function(
                 seed=seed, again=again, executor=device, on_progress=on_progress,
             )  # fmt: skip
     started = time.monotonic()
-    cut = trace(function, *arguments).cut()
+    cut = cut_function(function, *arguments)
     weights = region_weights(cut)
     kernels: dict[Subject, TunableProgram] = {}
     tasks, left_alone = list[TuningTask](), list(cut.left_alone)
@@ -321,8 +319,8 @@ async def tune_function(
         configuration = report.configuration if report.record.winner == "tuned" else {}
     replaced = whole.replaced(configuration)
     regions = tuple(
-        TunedRegion(each, weights[subject], subject in replaced)
-        for subject, each in zip(kernels, reports, strict=True)
+        TunedRegion(tuned, weights[subject], subject in replaced)
+        for subject, tuned in zip(kernels, reports, strict=True)
     )
     return TunedFunction(
         kernel_name(function),
@@ -353,7 +351,7 @@ class SplicedFunction:
     @property
     def promising(self) -> list[Configuration]:
         """All regions replaced, then each alone."""
-        alone = [{name: name == each for name in self.sites} for each in self.sites]
+        alone = [{name: name == alone for name in self.sites} for alone in self.sites]
         return [dict.fromkeys(self.sites, True), *alone]
 
     def space(self, s: Sampler, *arguments: Pytree) -> None:
@@ -368,22 +366,22 @@ class SplicedFunction:
     def printed(self, call: KernelCall, configuration: Options) -> str:
         """The text of a module that defines `_function`, of the call's leaves in order."""
         from ..measure import Failure
-        from ..optimizer.handback.exported import NAME, exported
+        from ..optimizer import exported
 
         text = exported(self._spliced(configuration), self._cut.settings)
         if isinstance(text, Failure):
             # A rejection of this point, as of any function that cannot be traced.
             raise ValueError(str(text))
-        return f"{text.source}\n_function = {NAME}\n"
+        return f"{text.source}\n_function = {text.function}\n"
 
     def __call__(self, *arguments: Pytree, **configuration: Pytree) -> Pytree:
         return self._spliced(configuration)(*arguments)
 
     def _spliced(self, configuration: Options) -> Spliced:
-        from ..optimizer.trace.splice import Spliced
+        from ..optimizer import Spliced
 
         chosen = self.replaced(configuration)
-        return Spliced(self._cut, {each: self._faster[each] for each in chosen})
+        return Spliced(self._cut, {subject: self._faster[subject] for subject in chosen})
 
 
 def _is_ours(report: TuningReport) -> bool:

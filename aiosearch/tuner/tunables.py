@@ -202,25 +202,25 @@ class Tunable(Generic[P, R]):
         calls = []
         for number in range(3):
             arguments = list(call.arguments)
-            for each in self.ranges:
-                size = each.probes[min(number, len(each.probes) - 1)]
-                for place, axis in each.places:
+            for sizes in self.ranges:
+                size = sizes.probes[min(number, len(sizes.probes) - 1)]
+                for place, axis in sizes.places:
                     arguments[place] = resized(arguments[place], axis, size)
             calls.append(KernelCall(tuple(arguments), call.keywords))
-        distinct = {each.text: each for each in calls if each.text != call.text}
+        distinct = {probe.text: probe for probe in calls if probe.text != call.text}
         return list(distinct.values())
 
     def _ranged(self, call: KernelCall) -> dict[int, dict[int, str]]:
         """Of each argument the axes with a range, as text; nothing where one is outside of its."""
         ranged: dict[int, dict[int, str]] = {}
-        for each in self.ranges:
-            for place, axis in each.places:
+        for sizes in self.ranges:
+            for place, axis in sizes.places:
                 if place >= len(call.arguments) or not is_array(call.arguments[place]):
                     return {}
                 shape = type_of(call.arguments[place]).shape
-                if axis >= len(shape) or not each.low <= shape[axis] <= each.high:
+                if axis >= len(shape) or not sizes.low <= shape[axis] <= sizes.high:
                     return {}
-                ranged.setdefault(place, {})[axis] = f"{each.low}..{each.high}"
+                ranged.setdefault(place, {})[axis] = f"{sizes.low}..{sizes.high}"
         return ranged
 
     def search_space(self, call: KernelCall) -> SearchSpace:

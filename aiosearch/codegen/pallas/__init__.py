@@ -16,15 +16,18 @@ if TYPE_CHECKING:
     from .mosaic.tilings import mosaic_choices, mosaic_tilings
     from .printer.module import name_of, write
     from .space.split_reduction import split
-    from .space.split_space import Parted, different, modules, plans
-    from .space.tiling_space import choices, parameters
+    from .space.split_space import Parted, SplitSpace, different, modules, plans
+    from .space.tiling_space import IndexTile, TilingSpace, choices, parameters
 
 __all__ = [
     "CUSTOM_CALLS",
     "CannotPrint",
     "DescribedKernel",
+    "IndexTile",
     "Parted",
+    "SplitSpace",
     "Tiling",
+    "TilingSpace",
     "choices",
     "described_kernels",
     "different",
@@ -58,9 +61,12 @@ __getattr__ = lazily(
         "write": ".printer.module",
         "split": ".space.split_reduction",
         "Parted": ".space.split_space",
+        "SplitSpace": ".space.split_space",
         "different": ".space.split_space",
         "modules": ".space.split_space",
         "plans": ".space.split_space",
+        "IndexTile": ".space.tiling_space",
+        "TilingSpace": ".space.tiling_space",
         "choices": ".space.tiling_space",
         "parameters": ".space.tiling_space",
     },

@@ -68,6 +68,8 @@ class Exported:
     packs: tuple[Leaf, ...]
     """The packed arrays."""
     x64: bool
+    function: str = NAME
+    """The name of the function in the text."""
 
 
 def exported(

@@ -341,7 +341,7 @@ class LibraryProgram:
 
     def printed(self, call: KernelCall, configuration: Options) -> str:
         """The text of a module that defines `_function`."""
-        from ...optimizer.candidates.jax_source import emit, names
+        from ...optimizer import emit, names
 
         function, _ = names(self._program)
         return f"{emit(self._program)}\n\n_function = {function}\n"
@@ -369,4 +369,4 @@ def host_target() -> KernelTarget:
 
 
 def _found(modules: Sequence[TileModule | str]) -> list[TileModule]:
-    return [find_tile_module(each) if isinstance(each, str) else each for each in modules]
+    return [find_tile_module(name) if isinstance(name, str) else name for name in modules]

@@ -36,7 +36,7 @@ from .modules import SKIP
 if TYPE_CHECKING:
     from ...codegen.ir import TileKernel
     from ...codegen.native import CpuMachine
-    from ...codegen.pallas.space.split_space import SplitSpace
+    from ...codegen.pallas import SplitSpace
     from ...codegen.schedule.space import ScheduleConstraint, ScheduleParameter, ScheduleSpace
     from ...devices import Device
 
@@ -79,7 +79,7 @@ class KernelTarget:
                     kernel, self.machine, self.threads, self.constant
                 )
             else:
-                from ...codegen.pallas.space.tiling_space import TilingSpace
+                from ...codegen.pallas import TilingSpace
 
                 assert self.device is not None
                 self._spaces[kernel] = TilingSpace(kernel, self.device)
@@ -90,7 +90,7 @@ class KernelTarget:
         if self.device is None:
             return None
         if kernel not in self._splits:
-            from ...codegen.pallas.space.split_space import SplitSpace
+            from ...codegen.pallas import SplitSpace
 
             self._splits[kernel] = SplitSpace(kernel, self.device)
         return self._splits[kernel]
@@ -105,7 +105,7 @@ class KernelTarget:
         if self.machine is not None:
             blocks = ("block", "panels", "row")
             return (("S", blocks), ("R", ("serial",)), ("S", ("registers",)))
-        from ...codegen.pallas.space.tiling_space import IndexTile
+        from ...codegen.pallas import IndexTile
 
         tiles = [tile for tile in self.space(kernel).parameters if isinstance(tile, IndexTile)]
         grid = tuple(tile.name for tile in tiles if not tile.loop)
@@ -129,16 +129,20 @@ class TileSchedule:
     def start(cls, kernel: TileKernel, target: KernelTarget) -> TileSchedule:
         """All parameters at their defaults."""
         parameters = target.space(kernel).parameters
-        return cls(kernel, target, {each.name: each.values[0] for each in parameters})
+        return cls(
+            kernel, target, {parameter.name: parameter.values[0] for parameter in parameters}
+        )
 
     def parameter(self, name: str) -> ScheduleParameter | None:
         """A parameter by its name; nothing where the kernel has none of this name."""
         parameters = self.target.space(self.kernel).parameters
-        return next((each for each in parameters if each.name == name), None)
+        return next((parameter for parameter in parameters if parameter.name == name), None)
 
     def free(self, *names: str) -> tuple[str, ...]:
         """Those of the named parameters that can still be drawn: with several values, not drawn."""
-        parameters = {each.name: each for each in self.target.space(self.kernel).parameters}
+        parameters = {
+            parameter.name: parameter for parameter in self.target.space(self.kernel).parameters
+        }
         return tuple(
             name
             for name in names
@@ -323,15 +327,24 @@ def split_k(s: Sampler, schedule: TileSchedule) -> Iterator[TileBranch]:
     Both kernels go on through the modules that follow, each with sites of its own.
     """
     splits = None if schedule.sites else schedule.target.splits(schedule.kernel)
-    offered = [] if splits is None else [each for each in splits.parameters if each.values[1:]]
+    offered = (
+        []
+        if splits is None
+        else [parameter for parameter in splits.parameters if parameter.values[1:]]
+    )
     if splits is None or not offered:
         return
 
     def split() -> list[TileSchedule]:
-        name = s.categorical(schedule.site("split_index"), [each.name for each in offered])
-        counts = next(each.values[1:] for each in offered if each.name == name)
+        name = s.categorical(
+            schedule.site("split_index"), [parameter.name for parameter in offered]
+        )
+        counts = next(parameter.values[1:] for parameter in offered if parameter.name == name)
         parts = s.categorical(schedule.site("split_parts"), counts)
-        chosen = {each.name: parts if each.name == name else 1 for each in splits.parameters}
+        chosen = {
+            parameter.name: parts if parameter.name == name else 1
+            for parameter in splits.parameters
+        }
         sites = [schedule.site("split_index"), schedule.site("split_parts")]
         for constraint in splits.constraints:
             holds = constraint.holds(*(chosen[index] for index in constraint.of))
@@ -399,12 +412,12 @@ def decisions_of(
             return partings[kernel][int(name == "split_parts")]
         if not isinstance(site, ForkSite):
             return plain(points[kernel][name])
-        taken = True
+        branches = True
         if name == use_matrix_unit.__name__:
-            taken = _is_of_unit(True, points[kernel]["registers"])
+            branches = _is_of_unit(True, points[kernel]["registers"])
         elif name == split_k.__name__:
-            taken = kernel in partings
-        return site.branches[-1] if taken else SKIP
+            branches = kernel in partings
+        return site.branches[-1] if branches else SKIP
 
     sampler = Sampler(decide)
     for kernel in kernels:
@@ -412,10 +425,10 @@ def decisions_of(
     return sampler.decisions
 
 
-def _is_of_unit(wanted: bool, value: Pytree) -> bool:
+def _is_of_unit(matrix: bool, value: Pytree) -> bool:
     """Whether a register tile lies in a matrix unit, or not; of other values nothing is wanted."""
     is_registers = isinstance(value, tuple) and len(value) == 3 and isinstance(value[2], bool)
-    return value[2] == wanted if is_registers else not wanted
+    return value[2] == matrix if is_registers else not matrix
 
 
 def _reason(kernel: TileKernel, constraint: ScheduleConstraint) -> str:
