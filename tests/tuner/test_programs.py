@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from testkit.kernels.native_run import MACHINES
 from aiosearch.devices import device
 from aiosearch.tuner import TunerError, tune
 from aiosearch.tuner.kernels import KernelCall
-from aiosearch.tuner.schedules.programs import FORM, LIBRARY, tunable_program
+from aiosearch.tuner.schedules.programs import FORM, LIBRARY, TunableProgram, tunable_program
 from aiosearch.tuner.schedules.tile_modules import KernelTarget
 
 X = jax.random.normal(jax.random.key(0), (24, 64))
@@ -36,6 +37,23 @@ def test_points_compute_the_function_on_both_printers(target: KernelTarget) -> N
         run = functools.partial(kernel.original, **trace.decisions)
         values = np.asarray(jax.jit(run)(X, W))
         assert values == pytest.approx(np.asarray(normed(X, W)), abs=1e-4)
+
+
+def test_a_result_has_the_form_that_the_function_gives_it() -> None:
+    def halves(x: jax.Array) -> dict[str, tuple[jax.Array]]:
+        return {"sum": (x.sum(-1),), "twice": (x * 2,)}
+
+    kernel = tunable_program(halves, target=HOST)
+    values = kernel.original(X, **_scheduled(kernel))
+    assert jax.tree.structure(values) == jax.tree.structure(halves(X))
+    assert np.asarray(values["twice"][0]) == pytest.approx(np.asarray(X * 2))
+
+
+def _scheduled(kernel: TunableProgram) -> dict[str, Any]:
+    """Decisions of a point that has kernels of ours."""
+    (trace, *_) = kernel.seeds(KernelCall((X,)))
+    assert trace.decisions[FORM] != LIBRARY
+    return trace.decisions
 
 
 def test_untuned_it_is_what_xla_makes_of_it() -> None:

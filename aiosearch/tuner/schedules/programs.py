@@ -191,12 +191,18 @@ class ProgramKernel:
         modules: Sequence[TileModule],
         target: KernelTarget,
         name: str,
+        function: Function | None = None,
     ) -> None:
+        """Takes what reads the program for a call, and the `function` that it gives the result of.
+
+        Without one the result is an array, or a tuple of arrays.
+        """
         self.modules = tuple(modules)
         self.target = target
         self.__name__ = self.__qualname__ = name
         self.__module__ = __name__
         self._read = read
+        self._function = function
         self._lowered: dict[tuple[str, ...], LoweredProgram] = {}
 
     def lowered(self, call: KernelCall) -> LoweredProgram:
@@ -226,9 +232,11 @@ class ProgramKernel:
     def _structure(self, call: KernelCall) -> Pytree:
         import jax
 
+        if self._function is not None:
+            specs = call.with_leaves(placeholders(call.types)).arguments
+            return jax.tree.structure(jax.eval_shape(self._function, *specs))
         outputs = self.lowered(call).program.outputs
-        single: Pytree = jax.tree.structure(0 if len(outputs) == 1 else (0,) * len(outputs))
-        return single
+        return jax.tree.structure(0 if len(outputs) == 1 else (0,) * len(outputs))
 
 
 @lru_cache(maxsize=64)
@@ -308,7 +316,7 @@ def tunable_program(
         return captured.program
 
     title = name or f"program of {kernel_name(function)}"
-    kernel = ProgramKernel(read, _found(modules), target or host_target(), title)
+    kernel = ProgramKernel(read, _found(modules), target or host_target(), title, function)
     return TunableProgram(kernel, function, RecordTable(table), title)
 
 
