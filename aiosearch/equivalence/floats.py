@@ -383,8 +383,8 @@ def compare_sides(
     trials = []
     if given is not None:
         trials.append(compare_on(in_types(a.inputs, given), a, b, GIVEN, strict, tolerance))
-    usual = (*FLOAT_DISTRIBUTIONS, *a.points) if distributions is None else distributions
-    names = [(a, name, name) for name in (*usual, *not_finite(a, strict))]
+    usual = usual_distributions(a, strict, distributions)
+    names = [(a, name, name) for name in usual]
     if SINGULAR in b.points and distributions is None:
         # Where the candidate divides by zero, the original may well be a number.
         names.append((b, SINGULAR, OF_CANDIDATE))
@@ -394,6 +394,14 @@ def compare_sides(
             return FloatEvidence(seed, strict, tuple(trials), remark)
         trials.append(compare_on(side.draw(drawn, seed), a, b, name, strict, tolerance))
     return FloatEvidence(seed, strict, tuple(trials))
+
+
+def usual_distributions(
+    side: RunnableSide, strict: bool, distributions: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """The distributions that say something of an original, or these and what is not finite."""
+    usual = (*FLOAT_DISTRIBUTIONS, *side.points) if distributions is None else distributions
+    return (*usual, *not_finite(side, strict))
 
 
 def in_types(types: Sequence[TensorType], values: Sequence[Array]) -> list[Array]:
@@ -419,6 +427,19 @@ def compare_on(
     ours = a.own(inputs)
     theirs = b.own(inputs)
     truth = _truth(a, inputs, ours)
+    return compare_outputs(a, ours, theirs, truth, distribution, strict, tolerance)
+
+
+def compare_outputs(
+    a: RunnableSide,
+    ours: Sequence[Array],
+    theirs: Sequence[Array],
+    truth: Sequence[NoisyArray],
+    distribution: str,
+    strict: bool,
+    tolerance: float | None = None,
+) -> Trial:
+    """One trial, of what the original `a` and a candidate gave, and what `a` should give."""
     dtypes = [type_.dtype for type_ in a.outputs]
     with np.errstate(all="ignore"):
         outputs = [

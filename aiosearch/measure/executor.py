@@ -55,10 +55,12 @@ class Executor(Protocol):
         seed: int = 0,
         rounds: int = ROUNDS,
         seconds: float | None = None,
+        deciding: bool = False,
     ) -> Race:
         """Times all of them in turns, the first one twice; no round begins after `seconds`.
 
-        The rounds that a ratio needs, `LEAST_ROUNDS`, are run in any case.
+        The rounds that a ratio needs, `LEAST_ROUNDS`, are run in any case. With `deciding` they run
+        in no `Way` but the one that decides, which takes a fraction of the time.
         """
         ...
 

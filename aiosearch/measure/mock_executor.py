@@ -98,12 +98,13 @@ class MockExecutor:
         seed: int = 0,
         rounds: int = ROUNDS,
         seconds: float | None = None,
+        deciding: bool = False,
     ) -> Race:
         """Runs the rounds as on a device, in virtual time."""
         await self._pass()
         async with self._turn:
             stand = _MockDevice(self._sample, self._failure, self._pass)
-            return await run_race(stand, contenders, seed, rounds, seconds, self.clock)
+            return await run_race(stand, contenders, seed, rounds, seconds, self.clock, deciding)
 
     async def close(self) -> None:
         self._open = False
@@ -156,10 +157,14 @@ class _MockDevice:
         self._sample = sample
         self._failure = failure
         self._runners: list[Candidate] = []
+        self._ways: tuple[Way, ...] = ()
 
-    async def prepare(self, runners: Sequence[Compiled], seed: int) -> tuple[Way, ...] | Fault:
+    async def prepare(
+        self, runners: Sequence[Compiled], seed: int, deciding: bool
+    ) -> tuple[Way, ...] | Fault:
         self._runners = [runner.candidate for runner in runners]
-        return (Way.HOT, Way.COLD)
+        self._ways = (Way.HOT,) if deciding else (Way.HOT, Way.COLD)
+        return self._ways
 
     async def round(self, order: Sequence[int]) -> Sequence[Sequence[Sample]] | Fault:
         await self._turn()
@@ -167,6 +172,5 @@ class _MockDevice:
             if failure := self._failure(self._runners[runner], Stage.RACE):
                 return Fault(runner, failure)
         return [
-            [self._sample(self._runners[runner], way) for runner in order]
-            for way in (Way.HOT, Way.COLD)
+            [self._sample(self._runners[runner], way) for runner in order] for way in self._ways
         ]

@@ -91,6 +91,8 @@ class Prepare(Struct, frozen=True, array_like=True, tag=7):
 
     numbers: tuple[int, ...]
     seed: int
+    deciding: bool
+    """Whether they will run in no way but the one that decides."""
 
 
 class Turns(Struct, frozen=True, array_like=True, tag=8):

@@ -37,6 +37,7 @@ from .candidates import Compiled, Failure
 from .errors import ExecutorError
 from .ratios import (
     LEAST_CALLS,
+    LOUD,
     Ratio,
     farthest,
     hidden,
@@ -207,8 +208,8 @@ class Race(Struct, frozen=True):
 
     @property
     def deciding(self) -> Way:
-        """The way that counts: `Way.LOOPED`, where that is timed, else hot calls."""
-        return Way.LOOPED if Way.LOOPED in self.ways else self.ways[0]
+        """The way that counts."""
+        return deciding_way(self.ways)
 
     def _times(self, lap: Lap, way: Way | None, clock: Clock) -> tuple[float, ...]:
         if not self.ways:
@@ -217,9 +218,17 @@ class Race(Struct, frozen=True):
         return samples.of(clock) if samples is not None else ()
 
 
+def deciding_way(ways: Sequence[Way]) -> Way:
+    """The way that counts: `Way.LOOPED`, where that is timed, else hot calls."""
+    return Way.LOOPED if Way.LOOPED in ways else ways[0]
+
+
 LEAST_ROUNDS = 6
 """With fewer rounds no interval reaches `CONFIDENCE`: 1 - 2 * 0.5**6 = 0.97, and with 5 it is 0.94.
 """
+ROBUST_ROUNDS = 9
+"""With so many the interval leaves out the farthest round at either end: 1 - 2 * 10 * 0.5**9 is
+0.96. They are run where one disturbed round of fewer would make all of them loud."""
 MOST_OUTAGES = 3
 """How often the `RaceDevice` may break down by itself before that is an error."""
 
@@ -264,9 +273,9 @@ class RaceDevice(Protocol):
     """Where contenders are timed. Runners are counted from 0; two may be the same contender."""
 
     async def prepare(
-        self, runners: Sequence[Compiled], seed: int
+        self, runners: Sequence[Compiled], seed: int, deciding: bool
     ) -> tuple[Way, ...] | Fault | Outage:
-        """Makes ready, and gives the ways in which these can be timed."""
+        """Makes ready, and gives the ways in which these can be timed, or the `deciding` one."""
         ...
 
     async def round(self, order: Sequence[int]) -> Sequence[Sequence[Sample]] | Fault | Outage:
@@ -282,18 +291,20 @@ async def run_race(
     rounds: int,
     seconds: float | None,
     clock: Callable[[], float],
+    deciding: bool = False,
 ) -> Race:
     """Runs the rounds; a contender that fails is taken out, and the others go on.
 
-    Raises `ExecutorError` where the `stand` breaks down again and again.
+    They run in all ways, or in the `deciding` one alone. Raises `ExecutorError` where the `stand`
+    breaks down again and again.
     """
-    field = _RaceEntrants(contenders)
+    field = _RaceEntrants(contenders, deciding)
     order = random.Random(seed)
     end = None if seconds is None else clock() + seconds
     # Without an incumbent there is nothing to compare with, and the race is over
     while field.rounds < rounds and field.has_incumbent:
         # The least rounds are run whatever they cost: without them no ratio has an interval
-        if end is not None and field.rounds >= LEAST_ROUNDS and clock() >= end:
+        if end is not None and clock() >= end and field.is_enough:
             break
         await field.advance(stand, seed, order)
     return field.result()
@@ -302,9 +313,10 @@ async def run_race(
 class _RaceEntrants:
     """The runners that are left, and what they have run."""
 
-    def __init__(self, contenders: Sequence[Compiled]) -> None:
+    def __init__(self, contenders: Sequence[Compiled], deciding: bool) -> None:
         if not contenders:
             raise ValueError("a race needs a contender")
+        self._deciding = deciding
         self.rounds = 0
         self._outages = 0
         # The twin is a runner of its own: same executable, own turn in every round
@@ -319,6 +331,13 @@ class _RaceEntrants:
     @property
     def has_incumbent(self) -> bool:
         return 0 in self._left
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the rounds say something, also where the machine was disturbed."""
+        if self.rounds >= ROBUST_ROUNDS:
+            return True
+        return self.rounds >= LEAST_ROUNDS and (self.result().noise() or 0.0) <= LOUD
 
     async def advance(self, stand: RaceDevice, seed: int, order: random.Random) -> None:
         """Prepares the `stand`, or runs a round on it."""
@@ -338,7 +357,8 @@ class _RaceEntrants:
                 self._samples.setdefault((self._left[turn], way), []).append(sample)
 
     async def _prepare(self, stand: RaceDevice, seed: int) -> None:
-        prepared = await stand.prepare([self._runners[runner] for runner in self._left], seed)
+        runners = [self._runners[runner] for runner in self._left]
+        prepared = await stand.prepare(runners, seed, self._deciding)
         if isinstance(prepared, Fault | Outage):
             self._stop(prepared)
         else:

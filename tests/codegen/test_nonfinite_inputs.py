@@ -13,7 +13,7 @@ from testkit.kernels.pallas_run import results
 from aiosearch.codegen.lower.lowering import lower
 from aiosearch.equivalence import FloatEvidence
 from aiosearch.equivalence.distributions import SPECIAL
-from aiosearch.optimizer.race.referee_process import JudgeRequest, judge_outputs
+from aiosearch.optimizer.race.referee_process import JudgeRequest, Referee
 from aiosearch.tensor import Program, apply, tensor
 from aiosearch.tensor.files import to_json
 
@@ -39,7 +39,8 @@ async def compared(
         given = [np.asarray(one, np.float32) for one in inputs]
         return tuple(printed(sides[side], given) if side else run(sides[0], given))
 
-    found = await judge_outputs(JudgeRequest(to_json(original), {}, 0, strict), ran)
+    async with Referee(JudgeRequest(to_json(original), {}, 0, strict)) as referee:
+        found = await referee.judge(ran)
     assert isinstance(found, FloatEvidence)
     return found
 

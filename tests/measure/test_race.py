@@ -51,6 +51,23 @@ async def test_races_repeat() -> None:
     assert await race(acts, seed=7) != await race(acts, seed=8)
 
 
+async def test_the_deciding_way_alone_takes_a_fraction_of_the_time() -> None:
+    async with MockExecutor({"old": Act(1.0)}, noise=0.01) as executor:
+        (old,) = await compile_all(executor, "old")
+        race = await executor.race([old], rounds=6, deciding=True)
+        assert race.ways == (Way.HOT,)
+        assert executor.clock.now == pytest.approx(6 * 2, rel=0.05)
+
+
+@pytest.mark.parametrize(("noise", "rounds"), [(0.01, 6), (1.0, 9)])
+async def test_a_few_rounds_more_are_run_where_noise_is_all_that_is_seen(
+    noise: float, rounds: int
+) -> None:
+    async with MockExecutor({"old": Act(1.0)}, noise=noise) as executor:
+        (old,) = await compile_all(executor, "old")
+        assert (await executor.race([old], rounds=21, seconds=0)).rounds == rounds
+
+
 async def test_time_is_virtual() -> None:
     """An hour of racing takes no time, and the clock knows it."""
     async with MockExecutor({"old": Act(60.0, compile_seconds=5)}) as executor:
@@ -163,7 +180,7 @@ class Broken:
     def __init__(self) -> None:
         self.prepared = 0
 
-    async def prepare(self, runners: Sequence[Compiled], seed: int) -> Outage:
+    async def prepare(self, runners: Sequence[Compiled], seed: int, deciding: bool) -> Outage:
         self.prepared += 1
         return Outage("signal 9")
 

@@ -91,13 +91,13 @@ class DeviceClient:
         return tuple(outputs)
 
     async def prepare(
-        self, runners: Sequence[Compiled], seed: int
+        self, runners: Sequence[Compiled], seed: int, deciding: bool
     ) -> tuple[Way, ...] | Fault | Outage:
         self._runners = list(runners)
         if refused := await self._admit(runners):
             return refused
         numbers = tuple(self._loaded[runner] for runner in runners)
-        reply = await self._ask(Prepare(numbers, seed), self._run_seconds * MOST_RUNS)
+        reply = await self._ask(Prepare(numbers, seed, deciding), self._run_seconds * MOST_RUNS)
         return reply.ways if isinstance(reply, PrepareReply) else await self._fault(reply)
 
     async def round(self, order: Sequence[int]) -> Sequence[Sequence[Sample]] | Fault | Outage:

@@ -161,11 +161,13 @@ class JaxExecutor:
         seed: int = 0,
         rounds: int = ROUNDS,
         seconds: float | None = None,
+        deciding: bool = False,
     ) -> Race:
         """Times candidates in turns, the first one twice; see `run_race`."""
         self._require_open()
         async with self._turn, self._silence():
-            return await run_race(self._stand, contenders, seed, rounds, seconds, time.monotonic)
+            clock = time.monotonic
+            return await run_race(self._stand, contenders, seed, rounds, seconds, clock, deciding)
 
     async def close(self) -> None:
         """Ends every process and returns when it is gone. What still waits for them fails."""

@@ -27,7 +27,7 @@ from ..protocol import (
     TimingReply,
     Turns,
 )
-from ..race import Sample, Way
+from ..race import Sample, Way, deciding_way
 from ..shared_arrays import NOBODY, SharedArrays
 from .cold_inputs import CopyTurn
 from .executables import loaded, timing_loop
@@ -99,7 +99,8 @@ class DeviceBench:
             return self._stock.inputs(load, request.seed).first
         arrays = [self._letterbox.take(parcel) for parcel in request.parcels]
         types = [type_.dtype for type_ in load.text.inputs]
-        return [jnp.array(array, dtype) for array, dtype in zip(arrays, types, strict=True)]
+        # Nobody else has them, so that jax need not copy what is of the type already.
+        return [jnp.asarray(array, dtype) for array, dtype in zip(arrays, types, strict=True)]
 
     def _prepare(self, request: Prepare) -> PrepareReply:
         loads = [self._loads[number] for number in request.numbers]
@@ -108,7 +109,8 @@ class DeviceBench:
         for runner, load in enumerate(loads):
             self._runners.append(self._ready(runner, load, request.seed))
         possible = all(self._stock.can_be_cold(runner.inputs) for runner in self._runners)
-        self._ways = tuple(way for way in self._settings.ways if possible or way is not Way.COLD)
+        ways = tuple(way for way in self._settings.ways if possible or way is not Way.COLD)
+        self._ways = (deciding_way(ways),) if request.deciding else ways
         if Way.COLD in self._ways:
             self._make_cold()
         return PrepareReply(self._ways)

@@ -51,6 +51,8 @@ WARM_UP_CALLS = 3
 WARM_UP_RUNS = WARM_UP_CALLS + CPU_LOOP.turns
 LEAST_IN_FLIGHT = 4
 """Calls at least that are dispatched before one of them is waited for."""
+LONG_IN_FLIGHT = 2
+"""The same of what takes more than `SETTLING_NS`: enough for calls to share the cores."""
 MOST_IN_FLIGHT = 32
 """Calls at most: XLA has so many in flight on a processor, and their results need memory."""
 LONG_RUNS = {
@@ -83,6 +85,7 @@ class Runner:
         self.x64 = x64
         self.timing_loop = timing_loop
         self.calls = 1
+        self.long = False
         self.wait: Callable[[PyTree], PyTree] = wait_for
 
     def begin(self) -> None:
@@ -97,6 +100,7 @@ class Runner:
             wait_for(self.looped(*self.inputs.sets(self.timing_loop.copies)))
         shortest = min(self._timed([self.inputs.first]).wall for _ in range(WARM_UP_CALLS))
         self.calls = max(1, min(MOST_CALLS, round(SAMPLE_NS / shortest)))
+        self.long = shortest > SETTLING_NS
 
     def hot(self) -> Sample:
         """Times calls on the first inputs, after others that wake threads and fill caches."""
@@ -109,7 +113,7 @@ class Runner:
 
     def queued(self) -> Sample:
         """Times calls of which several are in flight."""
-        calls = max(LEAST_IN_FLIGHT, self.calls)
+        calls = max(LONG_IN_FLIGHT if self.long else LEAST_IN_FLIGHT, self.calls)
         first = self.inputs.first
         cpu, wall = cpu_ns(), time.perf_counter_ns()
         in_flight(lambda: self.call(*first), calls)

@@ -3,7 +3,7 @@ others are out.
 
 `Entrants` compiles contenders, has them draw the inputs that `find_benchmark_inputs` finds, and
 runs the third layer of verification on the real thing: what the device gives, against float64
-(`check`, by `referee_process`). Every contender that is out has a note, which ends up in the
+(by `referee_process`). Every contender that is out has a note, which ends up in the
 report.
 """
 
@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
-from typing import TypeAlias
+from types import TracebackType
+from typing import Self, TypeAlias
 
 import jax
 from anyio import to_thread
@@ -25,7 +26,7 @@ from ...equivalence.tensorfloat import product_unit
 from ...measure import Cause, Compiled, Executor, Failure
 from ...tensor import Program
 from ...tensor.files import to_json
-from ..candidates.candidate_build import Packer, PrepackedInputs, candidate, packer
+from ..candidates.candidate_build import PrepackedInputs, candidate, packer
 from ..candidates.generation import CandidateSource
 from ..candidates.nan_guard import guard_candidate
 from ..errors import OptimizeError
@@ -34,45 +35,11 @@ from ..outcomes.report import Tell
 from ..outcomes.unfinished_work import WorkKind, WorkRecord
 from .benchmark_inputs import BenchmarkInputs, find_benchmark_inputs
 from .recorded_executor import run_candidate
-from .referee_process import JudgeRequest, judge_outputs
+from .referee_process import JudgeRequest, Referee
 from .selection import RaceResult, describe_objection
 
 GivenInputs: TypeAlias = Callable[[], "Sequence[Leaf] | None"]
 """Computes inputs when they are first wanted; it blocks."""
-
-
-async def check(
-    executor: Executor,
-    program: Program,
-    original: Compiled,
-    candidate: Compiled,
-    inputs: BenchmarkInputs,
-    packer: Packer | None = None,
-    *,
-    seed: int,
-    strict: bool,
-    given: Sequence[Leaf] | None = None,
-) -> FloatEvidence | Failure:
-    """Runs both on every distribution of inputs; a `Failure` is that of the side that cannot run.
-
-    `packer` makes the inputs that the candidate wants from those of the program. Inputs that are
-    `given` are one distribution more.
-    """
-    sides = original, candidate
-
-    async def run(side: int, arrays: Sequence[Leaf]) -> tuple[Leaf, ...] | Failure:
-        # The original takes the inputs as they are, the candidate some of them packed.
-        if packer is not None and sides[side] is candidate:
-            packed = await packer.packed(arrays)
-            if isinstance(packed, Failure):
-                return packed
-            arrays = packed
-        return await executor.run(sides[side], arrays)
-
-    text = await to_thread.run_sync(to_json, program)
-    unit = product_unit(executor.platform, original.candidate.precision)
-    request = JudgeRequest(text, dict(inputs.draws), seed, strict, unit)
-    return await judge_outputs(request, run, given)
 
 
 MEMORY = (
@@ -109,6 +76,19 @@ class Entrants:
     original: CandidateSource = field(init=False)
     inputs: BenchmarkInputs = field(init=False)
     _prepacked: PrepackedInputs = field(init=False)
+    _referee: Referee | None = field(default=None, init=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._referee is not None:
+            await self._referee.close()
 
     async def begin(self, contenders: Sequence[CandidateSource]) -> BenchmarkInputs:
         """Compiles contenders, and has all draw inputs on which the original is finite.
@@ -155,13 +135,18 @@ class Entrants:
         *,
         seconds: float | None = None,
         seed: int = 0,
+        deciding: bool = False,
     ) -> RaceResult:
-        """Races entrants; whoever fails is out. Raises `OptimizeError` where the original fails."""
+        """Races entrants, in all ways or in the `deciding` one; whoever fails is out.
+
+        Raises `OptimizeError` where the original fails.
+        """
         race = await self.executor.race(
             [self.compiled[entrant] for entrant in entrants],
             seed=self.seed + seed,
             rounds=rounds,
             seconds=seconds,
+            deciding=deciding,
         )
         for contender, lap in zip(entrants, race.laps, strict=True):
             if lap.failure is not None:
@@ -183,6 +168,25 @@ class Entrants:
             return None
         if floats.outcome == "agree" and not floats.unseen:
             return floats
+        self._object(contender, floats)
+        return None
+
+    async def overflows(self, contender: CandidateSource) -> bool:
+        """Whether inputs as large as the original bears them are all that is too much for a
+        contender; what is worse than that is left to `agreeing`."""
+        if not contender.kernels or contender.watched:
+            return False
+        try:
+            floats = await self._judged(contender, vast=True)
+        except OptimizeError:  # the judge's failure, which `agreeing` will tell
+            return False
+        if isinstance(floats, Failure) or not floats.overflows:
+            return False
+        self._object(contender, floats)
+        return True
+
+    def _object(self, contender: CandidateSource, floats: FloatEvidence) -> None:
+        """Takes a contender out that the floats do not speak for."""
         # What only overflows may be right where it does not: watched by `guard_candidate` it may
         # still win.
         if floats.overflows and not contender.watched:
@@ -190,7 +194,6 @@ class Entrants:
         else:
             self.inaccurate.add(contender)
         self.is_out(contender, describe_objection(floats))
-        return None
 
     def fit(self, contender: CandidateSource) -> CandidateSource:
         """The contender, watched where kernels of an equal form have overflown already."""
@@ -268,21 +271,36 @@ class Entrants:
             WorkKind.CHECK,
             (*sides, packed, self.seed, self.strict, version("aiosearch")),
             FloatEvidence,
-            partial(self._check, contender),
+            partial(self._judged, contender),
         )
 
-    async def _check(self, contender: CandidateSource) -> FloatEvidence | Failure:
+    async def _judged(
+        self, contender: CandidateSource, *, vast: bool = False
+    ) -> FloatEvidence | Failure:
+        """What the referee says of a contender, on all inputs or on `vast` ones alone."""
         before = await packer(self.executor, self.program, contender, self.settings)
         if isinstance(before, Failure):
             return before
-        return await check(
-            self.executor,
-            self.program,
-            self.compiled[self.original],
-            self.compiled[contender],
-            self.inputs,
-            before,
-            seed=self.seed,
-            strict=self.strict,
-            given=None if self.given is None else await to_thread.run_sync(self.given),
-        )
+        sides = self.compiled[self.original], self.compiled[contender]
+
+        async def run(side: int, arrays: Sequence[Leaf]) -> tuple[Leaf, ...] | Failure:
+            # The original takes the inputs as they are, the candidate some of them packed.
+            if side and before is not None:
+                packed = await before.packed(arrays)
+                if isinstance(packed, Failure):
+                    return packed
+                arrays = packed
+            return await self.executor.run(sides[side], arrays)
+
+        if self._referee is None:
+            self._referee = await self._chosen_referee()
+        return await self._referee.judge(run, vast=vast)
+
+    async def _chosen_referee(self) -> Referee:
+        """The referee of all contenders."""
+        text = await to_thread.run_sync(to_json, self.program)
+        precision = self.compiled[self.original].candidate.precision
+        unit = product_unit(self.executor.platform, precision)
+        draws = dict(self.inputs.draws)
+        given = None if self.given is None else await to_thread.run_sync(self.given)
+        return Referee(JudgeRequest(text, draws, self.seed, self.strict, unit), given)

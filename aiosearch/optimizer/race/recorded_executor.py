@@ -91,15 +91,18 @@ class RecordedExecutor:
         seed: int = 0,
         rounds: int = ROUNDS,
         seconds: float | None = None,
+        deciding: bool = False,
     ) -> Race:
         """Times candidates in turns, or takes what that gave before."""
 
         async def work() -> Race:
-            return await self._executor.race(contenders, seed=seed, rounds=rounds, seconds=seconds)
+            return await self._executor.race(
+                contenders, seed=seed, rounds=rounds, seconds=seconds, deciding=deciding
+            )
 
         self._reporter.doing(f"racing {len(contenders)}")
         entrants = [run_candidate(compiled) for compiled in contenders]
-        parts = entrants, seed, rounds, seconds
+        parts = entrants, seed, rounds, seconds, deciding
         race = await self._record.once(WorkKind.RACE, parts, Race, work, _is_whole)
         names = [compiled.name for compiled in contenders]
         laps = (

@@ -13,21 +13,41 @@ through a file in memory that both share (`SharedArrays`):
 
 The messages are small: arrays stand in the letterbox, and a `Parcel` says where. A referee that
 dies, as for lack of memory, has one successor.
+
+Problem: most of a check is the original's. For a product of 4096 by 6144 in bfloat16, on each of
+seventeen distributions: drawing 0.37 s, float64 with noise 0.26 s, either side on the device 0.2 s.
+So a `Referee` serves all candidates of a program, and its process keeps what it knows of the
+original on each distribution (`_Trial`); while the device runs, the process computes in float64 and
+draws the next inputs. A candidate that is wrong ends at the first trial that says so, and those
+that tell most often come first: inputs so large that what is computed in another order overflows.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from types import TracebackType
+from typing import Self, TypeAlias
 
+import ml_dtypes
 import msgspec
+import numpy as np
 from msgspec import Struct
 
 from ...capture.jax_types import Leaf
-from ...equivalence.floats import ENOUGH, FloatEvidence, FloatStatus, compare_on, compare_sides
+from ...equivalence.floats import (
+    ENOUGH,
+    GIVEN,
+    FloatEvidence,
+    FloatStatus,
+    Trial,
+    compare_outputs,
+    in_types,
+    usual_distributions,
+)
 from ...equivalence.overflow_inputs import overflow_inputs
 from ...equivalence.program_inputs import FLOAT_DISTRIBUTIONS
 from ...equivalence.rounding.machine import rounded
@@ -40,18 +60,14 @@ from ...measure.random_inputs import draw
 from ...measure.shared_arrays import SharedArrays, nameless_file
 from ...memory import keep_freed_memory
 from ...processes.frames import Channel, enter_child
-from ...tensor import DType
+from ...tensor import DType, Program
 from ...tensor.files import from_json
 from ..array_types import array_types
 from ..errors import OptimizeError
-from ..worker_process import (
-    RequestFailed,
-    WorkerGone,
-    WorkerProcess,
-    serve_requests,
-    worker_process,
-)
+from ..worker_process import RequestFailed, WorkerGone, WorkerProcess, serve_requests
 
+AHEAD = 2
+"""Distributions whose inputs are drawn while the device runs."""
 EXTRA_DRAWS = 3
 """Draws of the inputs that the race runs on, where the usual distributions say too little."""
 
@@ -60,7 +76,7 @@ Run: TypeAlias = Callable[[int, Sequence[Leaf]], Awaitable[tuple[Leaf, ...] | Fa
 
 
 class JudgeRequest(Struct, frozen=True, tag=True):
-    """A program, and how a candidate for it is judged."""
+    """A program, and how candidates for it are judged."""
 
     program: bytes
     draws: dict[int, Draw]
@@ -71,6 +87,15 @@ class JudgeRequest(Struct, frozen=True, tag=True):
     """By what the device rounds operands of float32 products."""
     given: tuple[Parcel, ...] = ()
     """Inputs that the user's arguments are or come to, in the letterbox; empty where none are."""
+
+
+class CandidateRequest(Struct, frozen=True, tag=True):
+    """Asks for a verdict on a candidate."""
+
+    case: JudgeRequest | None
+    """The program, where the process does not know it yet."""
+    vast: bool = False
+    """Whether vast inputs alone are tried."""
 
 
 class OutputsWanted(Struct, frozen=True, tag=True):
@@ -93,143 +118,299 @@ class JudgedOutputs(Struct, frozen=True, tag=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_request: msgspec.msgpack.Decoder[JudgeRequest | OutputsReady] = msgspec.msgpack.Decoder(
-    JudgeRequest | OutputsReady
-)
+_Request: TypeAlias = CandidateRequest | OutputsReady
+_decode_request: msgspec.msgpack.Decoder[_Request] = msgspec.msgpack.Decoder(_Request)
 _decode_reply: msgspec.msgpack.Decoder[OutputsWanted | JudgedOutputs | RequestFailed] = (
     msgspec.msgpack.Decoder(OutputsWanted | JudgedOutputs | RequestFailed)
 )
 
 
-async def judge_outputs(
-    case: JudgeRequest, run: Run, given: Sequence[Leaf] | None = None
-) -> FloatEvidence | Failure:
-    """Compares both sides; a `Failure` is that of the side that cannot run. Raises `OptimizeError`.
+class Referee:
+    """The host's end: judges candidates for one program, one after the other.
 
-    Besides `FLOAT_DISTRIBUTIONS` it draws the inputs that a race is run on, where fewer than
-    `ENOUGH` of those say anything, or where they leave out an output; and inputs so large that what
-    computes something larger than the original does overflows. Inputs that are `given` are one
-    distribution more. A referee that dies has one successor.
+    Its process begins with the first of them, and is gone when the context ends.
     """
-    try:
-        return await _judged(case, run, given or ())
-    except WorkerGone:
-        return await _judged(case, run, given or ())
 
+    def __init__(self, case: JudgeRequest, given: Sequence[Leaf] | None = None) -> None:
+        self._case = case
+        self._given = given or ()
+        self._letterbox = SharedArrays(-1)
+        self._process: WorkerProcess | None = None
 
-async def _judged(case: JudgeRequest, run: Run, given: Sequence[Leaf]) -> FloatEvidence | Failure:
-    async with _letterbox() as letterbox, _referee(letterbox) as referee:
-        parcels = await _put(letterbox, given) if given else ()
-        referee.send(_encode(msgspec.structs.replace(case, given=parcels)))
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def judge(self, run: Run, *, vast: bool = False) -> FloatEvidence | Failure:
+        """Compares both sides; a `Failure` is that of the side that cannot run. Raises
+        `OptimizeError`.
+
+        Besides `FLOAT_DISTRIBUTIONS` it draws the inputs that a race is run on, where fewer than
+        `ENOUGH` of those say anything, or where they leave out an output; and inputs so large that
+        what computes something larger than the original does overflows. Inputs that are given are
+        one distribution more. The first trial that speaks against the candidate is the last. Only
+        `vast` inputs say soon whether it overflows, and nothing else.
+        """
+        try:
+            return await self._judged(run, vast)
+        except WorkerGone:
+            return await self._judged(run, vast)
+
+    async def _judged(self, run: Run, vast: bool) -> FloatEvidence | Failure:
+        try:
+            verdict = await self._asked(run, vast)
+        except BaseException:
+            await self.close()
+            raise
+        # It still waits for the outputs of what failed; another process begins anew.
+        if isinstance(verdict, Failure):
+            await self.close()
+        return verdict
+
+    async def _asked(self, run: Run, vast: bool) -> FloatEvidence | Failure:
+        referee, case = self._process, None
+        if referee is None:
+            referee, case = await self._begin()
+        referee.send(_encode(CandidateRequest(case, vast)))
         # The referee leads: it asks for a run of either side as often as it wants, then gives its
         # verdict.
         while True:
             match _decode_reply.decode(await referee.hear()):
                 case OutputsWanted(side, inputs):
-                    outputs = await run(side, await to_the_end(_take_outputs, letterbox, inputs))
+                    arrays = await to_the_end(_take, self._letterbox, inputs)
+                    outputs = await run(side, arrays)
                     if isinstance(outputs, Failure):
                         return outputs
-                    referee.send(_encode(OutputsReady(await _put(letterbox, outputs))))
+                    referee.send(_encode(OutputsReady(await self._put(outputs))))
                 case JudgedOutputs(evidence):
                     return evidence
                 case RequestFailed(reason):
                     raise OptimizeError(reason)
 
+    async def _begin(self) -> tuple[WorkerProcess, JudgeRequest]:
+        """Starts a process, and gives what it has to know first."""
+        fd = nameless_file("aiosearch-trial")
+        self._letterbox = SharedArrays(fd)
+        process = WorkerProcess(__name__, "judges it", (fd,), (str(fd),))
+        await process.begin()
+        self._process = process
+        parcels = await self._put(self._given) if self._given else ()
+        return process, msgspec.structs.replace(self._case, given=parcels)
 
-@asynccontextmanager
-async def _letterbox() -> AsyncIterator[SharedArrays]:
-    letterbox = SharedArrays(nameless_file("aiosearch-trial"))
-    try:
-        yield letterbox
-    finally:
-        # The file has no name: with the last descriptor its memory is gone.
-        os.close(letterbox.fd)
+    async def _put(self, arrays: Sequence[Leaf]) -> tuple[Parcel, ...]:
+        try:
+            return await to_the_end(self._letterbox.put, arrays)
+        except ExecutorError as error:
+            raise OptimizeError(f"it cannot be judged: {error}") from None
+
+    async def close(self) -> None:
+        """Ends its process, with all that it knows; safe to call twice."""
+        process, self._process = self._process, None
+        try:
+            if process is not None:
+                await process.end()
+        finally:
+            # The file has no name: with the last descriptor its memory is gone.
+            if self._letterbox.fd >= 0:
+                os.close(self._letterbox.fd)
+                self._letterbox.fd = -1
 
 
-async def _put(letterbox: SharedArrays, arrays: Sequence[Leaf]) -> tuple[Parcel, ...]:
-    try:
-        return await to_the_end(letterbox.put, arrays)
-    except ExecutorError as error:
-        raise OptimizeError(f"it cannot be judged: {error}") from None
-
-
-def _referee(letterbox: SharedArrays) -> AbstractAsyncContextManager[WorkerProcess]:
-    return worker_process(__name__, "judges it", (letterbox.fd,), (str(letterbox.fd),))
-
-
-def _take_outputs(letterbox: SharedArrays, parcels: Sequence[Parcel]) -> list[Leaf]:
+def _take(letterbox: SharedArrays, parcels: Sequence[Parcel]) -> list[Leaf]:
     return [letterbox.take(parcel) for parcel in parcels]
 
 
-class _HostRun:
-    """A side that the host runs; float64 and its bounds of error are those of the program."""
+class _Device:
+    """What runs either side: the host, which is asked for it."""
 
-    def __init__(
-        self, side: int, program: ExecutedProgram, channel: Channel, letterbox: SharedArrays
-    ) -> None:
-        self._side = side
-        self._truth = program
-        self.program = program.program
+    def __init__(self, program: Program, channel: Channel, letterbox: SharedArrays) -> None:
+        self._types = [term.dtype for term in program.inputs]
         self._channel = channel
         self._letterbox = letterbox
-        self.inputs = program.inputs
-        self.outputs = program.outputs
-        self.asks_for = program.asks_for
-        # Of a candidate nothing is known but what it gives.
-        self.points = program.points if side == 0 else ()
-        self.facts = program.facts
 
-    def unit(self, dtype: DType) -> float:
-        return self._truth.unit(dtype)
+    def asked(self, side: int, inputs: Sequence[Leaf]) -> None:
+        """Asks for a run of a side, whose outputs are `received`."""
+        narrow = list(map(_narrow, inputs, self._types))
+        self._channel.send(_encode(OutputsWanted(side, self._letterbox.put(narrow))))
 
-    def draw(self, distribution: str, seed: int) -> list[Leaf]:
-        return self._truth.draw(distribution, seed)
-
-    def own(self, inputs: Sequence[Leaf]) -> list[Leaf]:
-        self._channel.send(_encode(OutputsWanted(self._side, self._letterbox.put(inputs))))
+    def received(self) -> list[Leaf]:
         # The host sends nothing of its own accord between a request and its answer: one frame is
         # all there is.
         (payload,) = self._channel.receive()
         reply = _decode_request.decode(payload)
         assert isinstance(reply, OutputsReady)
-        return _take_outputs(self._letterbox, reply.outputs)
-
-    def truth(self, inputs: Sequence[Leaf]) -> list[NoisyArray]:
-        return self._truth.truth(inputs)
+        return _take(self._letterbox, reply.outputs)
 
 
-def compared(
-    case: JudgeRequest, ours: _HostRun, theirs: _HostRun, given: Sequence[Leaf] | None = None
-) -> FloatEvidence:
-    """On the usual distributions, and on more where these do not tell enough.
+_NARROW = {DType.F16: np.dtype(np.float16), DType.BF16: np.dtype(ml_dtypes.bfloat16)}
+"""Types that are stored in fewer bytes than they are computed in."""
 
-    What none of them speaks against runs on vast inputs too, which tell whether it overflows. To
-    pass on vast inputs is no evidence where there is none elsewhere.
-    """
-    seed, strict = case.seed, case.strict
-    evidence = compare_sides(ours, theirs, seed=seed, strict=strict, given=given)
-    if evidence.outcome == "differ":
-        return evidence
-    trials = evidence.trials
-    telling = [trial for trial in trials if trial.status is not FloatStatus.SKIPPED]
-    # Chosen points are few: where a program is finite there, that says little of it elsewhere.
-    drawn = [trial for trial in telling if trial.distribution in FLOAT_DISTRIBUTIONS]
-    if len(drawn) < ENOUGH or evidence.unseen:
-        # Some programs are accurate nowhere but on inputs like those of the race: without them
-        # nothing is said.
-        trials += tuple(
-            compare_on(_drawn(case, seed + number), ours, theirs, f"as timed ({number})", strict)
+
+def _narrow(array: Leaf, dtype: DType) -> Leaf:
+    """Values that are rounded to a type, in that type, in which they are half as long to carry."""
+    return np.asarray(array).astype(_NARROW[dtype]) if dtype in _NARROW else array
+
+
+@dataclass
+class _Original:
+    """What the original does on the inputs of one distribution, as far as it is known."""
+
+    distribution: str
+    draw: Callable[[], list[Leaf]]
+    inputs: list[Leaf] | None = None
+    outputs: list[Leaf] | None = None
+    """What the device gives."""
+    truth: list[NoisyArray] | None = None
+    drawing: Future[list[Leaf]] | None = None
+    """The inputs, where they are being drawn."""
+    _kept: int = 0
+    """Bytes that it takes."""
+
+    def begin(self, pool: ThreadPoolExecutor) -> None:
+        """Draws inputs, unless they are there or on their way."""
+        if self.inputs is None and self.drawing is None:
+            self.drawing = pool.submit(self.draw)
+
+    def drawn(self, pool: ThreadPoolExecutor) -> list[Leaf]:
+        self.begin(pool)
+        if self.inputs is None:
+            assert self.drawing is not None
+            self.inputs, self.drawing = self.drawing.result(), None
+        return self.inputs
+
+    def keep(self, room: int) -> int:
+        """Forgets what has no room in so many bytes, the inputs first; gives the room that is left.
+
+        The room that it took before is its own again.
+        """
+        room += self._kept
+        known = _bytes([*(self.outputs or ()), *_arrays(self.truth or ())])
+        inputs = _bytes(self.inputs or ())
+        if known + inputs > room:
+            self.inputs, inputs = None, 0
+        if known > room:
+            self.outputs, self.truth, known = None, None, 0
+        self._kept = known + inputs
+        return room - self._kept
+
+
+def _arrays(truth: Sequence[NoisyArray]) -> Iterator[Leaf]:
+    for output in truth:
+        yield from (part for part in (output.value, output.noise, output.top) if part is not None)
+
+
+def _bytes(arrays: Sequence[Leaf]) -> int:
+    return sum(int(np.asarray(array).nbytes) for array in arrays)
+
+
+def _room() -> int:
+    """Bytes that may be kept: a sixteenth of the machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 16
+
+
+@dataclass
+class _Judge:
+    """Judges candidates for one program."""
+
+    case: JudgeRequest
+    program: ExecutedProgram
+    device: _Device
+    given: list[Leaf] | None
+    pool: ThreadPoolExecutor
+    room: int = field(default_factory=_room)
+    """Bytes that are left for what is known of the original."""
+
+    def __post_init__(self) -> None:
+        program, seed = self.program.program, self.case.seed
+        given = self.given
+        self._usual = [
+            _Original(name, partial(self.program.draw, name, seed))
+            for name in usual_distributions(self.program, self.case.strict)
+        ]
+        if given is not None:
+            self._usual.insert(0, _Original(GIVEN, lambda: in_types(self.program.inputs, given)))
+        self._vast = [
+            _Original(f"vast ({number})", partial(draws.inputs, program, seed))
+            for number, draws in enumerate(overflow_inputs(program, seed), 1)
+        ]
+
+    def verdict(self, vast_only: bool) -> FloatEvidence:
+        """What both give on vast inputs and the usual ones, and on more where these do not tell
+        enough."""
+        vast = self._trials(self._vast)
+        # What overflows is told by the first few trials, most of the others by none.
+        if vast_only or _failed(vast):
+            return self._evidence([trial for trial in vast if trial.status is FloatStatus.FAILED])
+        trials = self._trials(self._usual)
+        telling = [trial for trial in trials if trial.status is not FloatStatus.SKIPPED]
+        # Chosen points are few: where a program is finite there, that says little of it elsewhere.
+        drawn = [trial for trial in telling if trial.distribution in FLOAT_DISTRIBUTIONS]
+        usual = self._evidence(trials)
+        if not _failed(trials) and (len(drawn) < ENOUGH or usual.unseen):
+            # Some programs are accurate nowhere but on inputs like those of the race: without them
+            # nothing is said.
+            trials += self._trials(self._as_timed)
+            usual = self._evidence(trials)
+        # To pass counts only where the usual distributions agree: else vast inputs, on which little
+        # can be judged, would be the only evidence.
+        counted = [trial for trial in vast if trial.status is FloatStatus.PASSED]
+        return self._evidence(trials + counted) if usual.outcome == "agree" else usual
+
+    @cached_property
+    def _as_timed(self) -> list[_Original]:
+        return [
+            _Original(f"as timed ({number})", partial(_drawn, self.case, self.case.seed + number))
             for number in range(1, EXTRA_DRAWS + 1)
+        ]
+
+    def _trials(self, originals: Sequence[_Original]) -> list[Trial]:
+        """A trial on each, until one speaks against the candidate."""
+        trials: list[Trial] = []
+        for place, original in enumerate(originals):
+            trials.append(self._trial(original, originals[place + 1 :][:AHEAD]))
+            self.room = original.keep(self.room)
+            if _failed(trials):
+                break
+        return trials
+
+    def _trial(self, original: _Original, following: Sequence[_Original]) -> Trial:
+        """One trial; meanwhile the inputs of the `following` ones are drawn."""
+        inputs = original.drawn(self.pool)
+        truth = None
+        if original.outputs is None or original.truth is None:
+            self.device.asked(0, inputs)
+            # The device computes meanwhile.
+            truth = self.pool.submit(self.program.truth, inputs)
+            for later in following:
+                later.begin(self.pool)
+            original.outputs = self.device.received()
+        self.device.asked(1, inputs)
+        theirs = self.device.received()
+        if truth is not None:
+            original.truth = truth.result()
+        assert original.truth is not None
+        return compare_outputs(
+            self.program,
+            original.outputs,
+            theirs,
+            original.truth,
+            original.distribution,
+            self.case.strict,
         )
-    vast = (
-        compare_on(draws.inputs(ours.program, seed), ours, theirs, f"vast ({number})", strict)
-        for number, draws in enumerate(overflow_inputs(ours.program, seed), 1)
-    )
-    usual = replace(evidence, trials=trials)
-    # To pass counts only where the usual distributions agree: else vast inputs, on which little can
-    # be judged, would be the only evidence.
-    counts = {FloatStatus.FAILED, *({FloatStatus.PASSED} if usual.outcome == "agree" else ())}
-    return replace(usual, trials=(*trials, *(trial for trial in vast if trial.status in counts)))
+
+    def _evidence(self, trials: Sequence[Trial]) -> FloatEvidence:
+        return FloatEvidence(self.case.seed, self.case.strict, tuple(trials))
+
+
+def _failed(trials: Sequence[Trial]) -> bool:
+    return any(trial.status is FloatStatus.FAILED for trial in trials)
 
 
 def _drawn(case: JudgeRequest, seed: int) -> list[Leaf]:
@@ -243,29 +424,40 @@ def _drawn(case: JudgeRequest, seed: int) -> list[Leaf]:
 
 
 def main() -> None:
-    """Judges one case after the other, until the host goes away or kills the process."""
+    """Judges one candidate after the other, until the host goes away or kills the process."""
     channel, (fd,) = enter_child()
     # Inputs of one distribution after the other are as large, and each is made in several steps.
     keep_freed_memory()
     letterbox = SharedArrays(int(fd))
+    judges: list[_Judge] = []
+    with ThreadPoolExecutor(AHEAD) as pool:
 
-    def answer(payload: bytes) -> bytes:
-        case = _decode_request.decode(payload)
-        assert isinstance(case, JudgeRequest)
-        return _encode(_verdict(case, channel, letterbox))
+        def answer(payload: bytes) -> bytes:
+            request = _decode_request.decode(payload)
+            assert isinstance(request, CandidateRequest)
+            return _encode(_verdict(request, judges, partial(_judge, channel, letterbox, pool)))
 
-    serve_requests(channel, answer)
+        serve_requests(channel, answer)
+
+
+def _judge(
+    channel: Channel, letterbox: SharedArrays, pool: ThreadPoolExecutor, case: JudgeRequest
+) -> _Judge:
+    # Before anything else is put in their place.
+    given = _take(letterbox, case.given) if case.given else None
+    program = from_json(case.program)
+    executed = ExecutedProgram(program, case.product_unit)
+    return _Judge(case, executed, _Device(program, channel, letterbox), given, pool)
 
 
 def _verdict(
-    case: JudgeRequest, channel: Channel, letterbox: SharedArrays
+    request: CandidateRequest, judges: list[_Judge], judge: Callable[[JudgeRequest], _Judge]
 ) -> JudgedOutputs | RequestFailed:
     try:
-        program = ExecutedProgram(from_json(case.program), case.product_unit)
-        # Before anything else is put in their place.
-        given = _take_outputs(letterbox, case.given) if case.given else None
-        ours, theirs = (_HostRun(side, program, channel, letterbox) for side in (0, 1))
-        return JudgedOutputs(compared(case, ours, theirs, given).remarked(program.program))
+        if request.case is not None:
+            judges[:] = [judge(request.case)]
+        (known,) = judges
+        return JudgedOutputs(known.verdict(request.vast).remarked(known.program.program))
     # The host is gone: nobody reads an answer, and `serve_requests` ends.
     except (EOFError, ConnectionError):
         raise

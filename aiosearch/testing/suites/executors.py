@@ -25,7 +25,7 @@ from ...measure import (
     Failure,
     Stage,
 )
-from ...measure.race import LEAST_ROUNDS
+from ...measure.race import LEAST_ROUNDS, ROBUST_ROUNDS
 from ..leaks import no_leaks
 
 # Two minutes: an executor may have to start jax a dozen times on a loaded machine
@@ -198,10 +198,10 @@ async def goes_without_an_incumbent(executor: Executor) -> None:
 
 
 async def keeps_to_its_time(executor: Executor) -> None:
-    """A race without time runs the `LEAST_ROUNDS` that a ratio needs."""
+    """A race without time runs the `LEAST_ROUNDS` that a ratio needs, or a few more in noise."""
     adds = await compiled(executor, "adds")
     race = await executor.race([adds], rounds=1000, seconds=0)
-    assert race.rounds == LEAST_ROUNDS
+    assert LEAST_ROUNDS <= race.rounds <= ROBUST_ROUNDS
 
 
 async def serves_many_at_once(executor: Executor) -> None:

@@ -103,8 +103,9 @@ async def raced(
     Thoroughly, the best kernels are checked as `optimize` does it, which refuses more.
     """
     racing = _Racing(row, executor, budget, process, thorough)
-    last = await racing.last(entrants)
-    race = await racing.race(last, budget.rounds)
+    async with racing.field:
+        last = await racing.last(entrants)
+        race = await racing.race(last, budget.rounds)
     return Raced(row, race, tuple(last), last.index(entrants.naive), racing.entered, racing.out)
 
 
@@ -121,7 +122,7 @@ class _Racing:
         self._budget = budget
         self._process = process
         self._thorough = thorough
-        self._field = Entrants(executor, row.program, SEED, False, _said)
+        self.field = Entrants(executor, row.program, SEED, False, _said)
         self._known: dict[CandidateSource, bool] = {}
         """Whether they are right."""
         self._refused: set[int] = set()
@@ -129,8 +130,8 @@ class _Racing:
 
     async def last(self, entrants: KernelEntrants) -> list[CandidateSource]:
         """Who runs in the last race, in its order."""
-        await self._field.begin([entrants.naive, *entrants.jax, *entrants.kernels])
-        ranks = await self._ranks(list(self._field.compiled))
+        await self.field.begin([entrants.naive, *entrants.jax, *entrants.kernels])
+        ranks = await self._ranks(list(self.field.compiled))
         judge = await self._judge()
         jax = [one for one in entrants.jax if one in ranks]
         kernels = {one: ranks[one] for one in ranks if one.kernels}
@@ -142,15 +143,15 @@ class _Racing:
         ]
 
     async def race(self, entrants: Sequence[CandidateSource], rounds: int) -> Race:
-        return (await self._field.race(entrants, rounds)).race
+        return (await self.field.race(entrants, rounds)).race
 
     @property
     def entered(self) -> int:
-        return len(self._field.compiled)
+        return len(self.field.compiled)
 
     @property
     def out(self) -> tuple[str, ...]:
-        return tuple(f"{one.how}: {why}" for one, why in self._field.notes.items())
+        return tuple(f"{one.how}: {why}" for one, why in self.field.notes.items())
 
     async def _ranks(self, some: Sequence[CandidateSource]) -> Ranks:
         if not some:
@@ -174,7 +175,7 @@ class _Racing:
             return {}
         left = {one: taken for one, taken in ranks.items() if not self._is_refused(one)}
         known = {one: taken[Clock.WALL] for one, taken in left.items()}
-        trials = KernelTrials(self._field, self._process, best, known[best])
+        trials = KernelTrials(self.field, self._process, best, known[best])
         found = await trials.run(known, self._budget)
         return {**left, **{one: dict.fromkeys(Clock, taken) for one, taken in found.items()}}
 
@@ -183,11 +184,11 @@ class _Racing:
 
         They run beside the naive: the machine may be faster or slower than it was in the heat.
         """
-        found = [await self._field.instead(one) for one in self._field.overflown]
+        found = [await self.field.instead(one) for one in self.field.overflown]
         watched = [one for one in found if one is not None]
         if not watched:
             return {}
-        original = self._field.original
+        original = self.field.original
         now = await self._ranks([original, *watched])
         drift = {clock: naive[clock] / now[original][clock] for clock in Clock}
         return {
@@ -197,8 +198,8 @@ class _Racing:
         }
 
     async def _judge(self) -> Judge:
-        arrays = Judge.drawn(self._row.program, self._field.inputs.draws, SEED)
-        outputs = await self._run(self._field.original, arrays)
+        arrays = Judge.drawn(self._row.program, self.field.inputs.draws, SEED)
+        outputs = await self._run(self.field.original, arrays)
         if isinstance(outputs, Failure):
             raise OptimizeError(str(outputs))
         return Judge(self._row.program, arrays, outputs)
@@ -227,7 +228,7 @@ class _Racing:
         if one not in self._known and not self._is_refused(one):
             wrong = await self._objection(one, judge)
             if wrong:
-                self._field.is_out(one, wrong)
+                self.field.is_out(one, wrong)
             self._known[one] = not wrong and await self._is_taken(one)
         return self._known.get(one, False)
 
@@ -235,7 +236,7 @@ class _Racing:
         return one.kernels and one.form in self._refused and not one.watched
 
     async def _objection(self, one: CandidateSource, judge: Judge) -> str:
-        before = await packer(self._field.executor, self._row.program, one, current_settings())
+        before = await packer(self.field.executor, self._row.program, one, current_settings())
         if isinstance(before, Failure):
             return str(before)
         arrays = judge.arrays if before is None else await before.packed(judge.arrays)
@@ -247,10 +248,10 @@ class _Racing:
     async def _run(
         self, one: CandidateSource, arrays: Sequence[Array]
     ) -> Sequence[Array] | Failure:
-        return await self._field.executor.run(self._field.compiled[one], arrays)
+        return await self.field.executor.run(self.field.compiled[one], arrays)
 
     async def _is_taken(self, one: CandidateSource) -> bool:
-        if not (one.kernels and self._thorough) or await self._field.agreeing(one) is not None:
+        if not (one.kernels and self._thorough) or await self.field.agreeing(one) is not None:
             return True
         self._refused.add(one.form)
         return False

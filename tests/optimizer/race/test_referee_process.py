@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from aiosearch.equivalence import FloatEvidence
+from aiosearch.equivalence.rounding.noise import NoisyArray
 from aiosearch.equivalence.runnables import ExecutedProgram
 from aiosearch.measure import Cause, Draw, ExecutorError, Failure, Stage
 from aiosearch.measure.protocol import Parcel
 from aiosearch.measure.shared_arrays import SharedArrays
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.race import referee_process
-from aiosearch.optimizer.race.referee_process import JudgeRequest, Run, judge_outputs
+from aiosearch.optimizer.race.referee_process import JudgeRequest, Referee, Run
 from aiosearch.tensor import apply, tensor
 from aiosearch.tensor.files import to_json
 from aiosearch.tensor.terms import Program
@@ -36,6 +37,14 @@ def case(
     return JudgeRequest(to_json(program), draws or {}, 0, strict)
 
 
+async def judged(
+    asked: JudgeRequest, run: Run, given: Sequence[Any] | None = None
+) -> FloatEvidence | Failure:
+    """The verdict of a referee that is asked once."""
+    async with Referee(asked, given) as referee:
+        return await referee.judge(run)
+
+
 def running(*sides: Callable[[Any], Any]) -> Run:
     """A device on which the original and the candidate compute this."""
 
@@ -48,7 +57,7 @@ def running(*sides: Callable[[Any], Any]) -> Run:
 
 async def evidence(asked: JudgeRequest, *sides: Callable[[Any], Any]) -> FloatEvidence:
     async with no_leaks():
-        found = await judge_outputs(asked, running(*sides))
+        found = await judged(asked, running(*sides))
     assert isinstance(found, FloatEvidence)
     return found
 
@@ -65,6 +74,73 @@ async def test_what_is_right_agrees_and_what_is_wrong_at_one_element_differs() -
     found = await evidence(case(DOUBLED), double, wrong)
     assert found.outcome == "differ"
     assert "normal" in found.failed
+
+
+async def test_a_second_candidate_finds_the_original_known() -> None:
+    """The original runs once on each distribution, whatever the number of candidates."""
+    runs = [0, 0]
+    double_runs = running(double, double)
+
+    async def run(side: int, inputs: Sequence[Any]) -> tuple[Any, ...] | Failure:
+        runs[side] += 1
+        return await double_runs(side, inputs)
+
+    async with no_leaks(), Referee(case(DOUBLED)) as referee:
+        first = await referee.judge(run)
+        assert isinstance(first, FloatEvidence)
+        second = await referee.judge(run)
+    # Vast inputs on which rounding decides are tried, and are no evidence.
+    assert runs[1] == 2 * runs[0] >= 2 * len(first.trials)
+    assert first == second
+
+
+async def test_the_first_trial_against_a_candidate_is_the_last() -> None:
+    def wrong(x: Any) -> Any:
+        return x * 3
+
+    async with no_leaks(), Referee(case(DOUBLED)) as referee:
+        refused = await referee.judge(running(double, wrong))
+        assert isinstance(refused, FloatEvidence)
+        assert len(refused.failed) == 1
+        accepted = await referee.judge(running(double, double))
+    assert isinstance(accepted, FloatEvidence)
+    assert accepted.outcome == "agree", "what was refused leaves nothing behind"
+
+
+async def test_a_referee_whose_device_fails_judges_the_next_candidate() -> None:
+    failure = Failure("candidate", Stage.RUN, Cause.CRASHED, "gone")
+
+    async def failing(side: int, inputs: Sequence[Any]) -> tuple[Any, ...] | Failure:
+        return failure if side else (double(inputs[0]),)
+
+    async with no_leaks(), Referee(case(DOUBLED)) as referee:
+        assert await referee.judge(failing) == failure
+        accepted = await referee.judge(running(double, double))
+    assert isinstance(accepted, FloatEvidence)
+    assert accepted.outcome == "agree"
+
+
+def test_of_an_original_is_kept_what_there_is_room_for() -> None:
+    """Inputs are drawn once more, before what both float64 and the device gave is forgotten."""
+
+    def known(room: int) -> tuple[referee_process._Original, int]:
+        original = referee_process._Original("normal", list)
+        original.inputs, original.outputs = [np.zeros(8)], [np.zeros(2)]
+        original.truth = [NoisyArray(np.zeros(2), np.zeros(2))]
+        return original, original.keep(room)
+
+    whole, left = known(48 + 64)
+    assert whole.inputs is not None
+    assert left == 0
+    assert whole.keep(left) == 0, "what it takes is not taken twice"
+    without_inputs, left = known(48 + 63)
+    assert without_inputs.inputs is None
+    assert without_inputs.outputs is not None
+    assert left == 63
+    nothing, left = known(47)
+    assert nothing.outputs is None
+    assert nothing.truth is None
+    assert left == 47
 
 
 async def test_what_the_device_computes_in_one_step_counts() -> None:
@@ -107,11 +183,11 @@ async def test_what_overflows_far_out_alone_is_to_be_watched(dtype: str) -> None
     async def itself(side: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(sides[0].own(inputs))
 
-    found = await judge_outputs(case(program), run)
+    found = await judged(case(program), run)
     assert isinstance(found, FloatEvidence)
     assert found.failed == ("vast (1)",)
     assert found.overflows
-    same = await judge_outputs(case(program), itself)
+    same = await judged(case(program), itself)
     assert isinstance(same, FloatEvidence)
     assert same.outcome == "agree"
     assert "vast (1)" in [one.distribution for one in same.trials]
@@ -158,7 +234,7 @@ async def test_what_is_given_speaks_against_a_candidate() -> None:
 
     given = np.full(X.shape, 12345, np.float32)
     asked = case(DOUBLED)
-    found = await judge_outputs(asked, running(double, wrong), [given])
+    found = await judged(asked, running(double, wrong), [given])
     assert isinstance(found, FloatEvidence)
     assert found.failed == ("given",)
     assert (await evidence(asked, double, wrong)).outcome == "agree"
@@ -181,7 +257,7 @@ async def test_an_output_that_is_never_seen_is_looked_at_on_the_inputs_of_the_ra
         with np.errstate(all="ignore"):
             return inputs[0] * 2, np.log(inputs[0] - np.float32(1000))
 
-    found = await judge_outputs(case(both, {0: Draw(2000.0, 4000.0)}), run)
+    found = await judged(case(both, {0: Draw(2000.0, 4000.0)}), run)
     assert isinstance(found, FloatEvidence)
     assert found.unseen == ()
 
@@ -193,20 +269,20 @@ async def test_what_cannot_run_is_told_as_it_is() -> None:
         return failure if side else (double(inputs[0]),)
 
     async with no_leaks():
-        assert await judge_outputs(case(DOUBLED), run) == failure
+        assert await judged(case(DOUBLED), run) == failure
 
 
 async def test_outputs_of_another_shape_cannot_be_judged() -> None:
     async with no_leaks():
         with pytest.raises(OptimizeError, match="it cannot be judged"):
-            await judge_outputs(case(DOUBLED), running(double, lambda x: x[:3, :5]))
+            await judged(case(DOUBLED), running(double, lambda x: x[:3, :5]))
 
 
 async def test_a_judge_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(referee_process, "__name__", "aiosearch.optimizer.errors")  # ends at once
     async with no_leaks():
         with pytest.raises(OptimizeError, match="has died"):
-            await judge_outputs(case(DOUBLED), running(double, double))
+            await judged(case(DOUBLED), running(double, double))
 
 
 async def test_outputs_that_have_no_room_are_not_judged_and_say_why(
@@ -218,7 +294,7 @@ async def test_outputs_that_have_no_room_are_not_judged_and_say_why(
     monkeypatch.setattr(SharedArrays, "put", put)
     async with no_leaks():
         with pytest.raises(OptimizeError, match=r"^it cannot be judged: no room is left$"):
-            await judge_outputs(case(DOUBLED), running(double, double))
+            await judged(case(DOUBLED), running(double, double))
 
 
 async def test_whoever_gives_up_leaves_nothing_behind() -> None:
@@ -230,7 +306,7 @@ async def test_whoever_gives_up_leaves_nothing_behind() -> None:
         return ()
 
     async with no_leaks():
-        task = asyncio.create_task(judge_outputs(case(DOUBLED), run))
+        task = asyncio.create_task(judged(case(DOUBLED), run))
         await begun.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -144,6 +145,33 @@ async def test_one_that_only_lacks_numbers_runs_again_and_is_watched() -> None:
     assert "not finite" in notes(found)["lacking"]
     assert notes(found)["wrong"].startswith("not as accurate"), "and does not run again"
     assert len(found.last.entrants) == 3
+
+
+async def test_a_kernel_that_overflows_is_watched_before_the_last_race() -> None:
+    """Else it would win that race, be refused by the check, and have everything run again."""
+
+    def lacking(inputs: Any) -> tuple[Any, ...]:
+        return (np.full_like(inputs[0], np.inf),)
+
+    acts = {
+        "original": act(4),
+        "kernel lacking": act(1, lacking),
+        "kernel lacking, overflow guarded": act(1.5),
+        **{f"other {number}": act(3 + number / 10) for number in range(4)},
+    }
+    source = "def doubled(x):\n    return x + x\n"
+    lacks = CandidateSource("kernel lacking", 1, b"", source, "doubled", ("proved",), place=POINT)
+    others = [contender(f"other {number}", number + 2) for number in range(4)]
+    told: list[str] = []
+    async with MockExecutor(acts) as executor:
+        selector = Selector(executor, PROGRAM, BUDGET, 0, False, told.append)
+        found = await selector.select([contender("original", 0), lacks, *others])
+    assert found.winner.how == "kernel lacking, overflow guarded"
+    assert "not finite" in notes(found)["kernel lacking"]
+    assert [line for line in told if line.startswith("checking")] == [
+        "checking kernel lacking, overflow guarded on the device"
+    ]
+    assert any(re.search(r"up to \d\.\d+ times as fast in the first", line) for line in told)
 
 
 async def test_where_all_finalists_are_wrong_the_next_best_run() -> None:
