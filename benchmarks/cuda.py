@@ -35,6 +35,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from barrierprograms import program  # shared with the tests
 
 LOOPS = Path(__file__).parent.parent / "tests" / "support" / "loops.c"
+BLOCK = Path(__file__).parent.parent / "tests" / "support" / "block.cu"
 KERNELS = Path(__file__).parent / "kernels.cu"
 ROUNDS = 7
 TARGETS = {"compute": 10.0, "matmul": 34.4, "total": 10.0}
@@ -45,7 +46,7 @@ ABLATIONS = {
     "one row of threads at a time": Choices(rows=1),
     "vectors of four": Choices(lanes=4),
 }
-PARTS = ("kernels", "launches", "loops", "starts", "faults", "generated")
+PARTS = ("kernels", "launches", "loops", "block", "starts", "faults", "generated")
 Case = tuple[tuple[Any, ...], list[Any], Callable[[list[Any]], bool]]
 
 
@@ -62,6 +63,7 @@ def main() -> None:
         "kernels": lambda: _kernels(arguments.quick),
         "launches": lambda: _launches(arguments.quick),
         "loops": lambda: _loops(arguments.quick),
+        "block": lambda: _block(arguments.quick),
         "starts": _starts,
         "faults": _faults,
         "generated": lambda: _generated(count),
@@ -429,6 +431,52 @@ def _nest(function: Any, theirs: Any, size: int, steps: int) -> float:
     figure(f"cuda: {name}", best["ours"] * 1e3, "ms", gcc=round(best["gcc"] * 1e3, 3),
            ratio=round(ratio, 3))  # fmt: skip
     return ratio
+
+
+def _block(quick: bool) -> None:
+    """A training step of a residual block in CUDA, with cuDNN's calls, beside the same in JAX."""
+    import jax
+    import jax.numpy as jnp
+
+    count, c, side = (2, 4, 6) if quick else (16, 64, 28)
+    draw = np.random.default_rng(0)
+    shape = (count, c, side, side)
+    x, target = (draw.standard_normal(shape).astype(np.float32) for _ in range(2))
+    weights = (0.05 * draw.standard_normal((c, c, 3, 3))).astype(np.float32)
+    layer = (weights, np.ones(c, np.float32), np.zeros(c, np.float32))
+    params = np.concatenate([item.reshape(-1) for item in (*layer, *layer)])
+    grads, work = np.zeros_like(params), np.zeros((8, x.size), np.float32)
+    saved, running, loss = (np.zeros(size, np.float32) for size in (4 * c, 4 * c, 1))
+    step = cuda.load(BLOCK).step
+
+    def normalized(value: Any, layer: Any) -> Any:
+        value = jax.lax.conv(value, layer[0], (1, 1), "SAME")
+        mean, spread = (f((0, 2, 3), keepdims=True) for f in (value.mean, value.var))
+        value = (value - mean) / jnp.sqrt(spread + 1e-5)
+        return value * layer[1][:, None, None] + layer[2][:, None, None]
+
+    def loss_of(layers: Any) -> Any:
+        first = jax.nn.relu(normalized(x, layers[0]))
+        return ((jax.nn.relu(normalized(first, layers[1]) + x) - target) ** 2).mean()
+
+    @jax.jit
+    def descended(layers: Any) -> Any:
+        slopes = jax.grad(loss_of)(layers)
+        return jax.tree.map(lambda value, slope: value - 0.01 * slope, layers, slopes)
+
+    layers = (layer, layer)
+    arguments = (count, c, side, x, target, params, grads, work, saved, running, loss, 0.01)
+    step(*arguments)
+    expected = jax.tree.leaves(descended(layers))
+    if not np.allclose(params, np.concatenate([np.ravel(item) for item in expected]), atol=1e-4):
+        raise SystemExit("the step of the block is wrong")
+    runs = {
+        "cuda": lambda: step(*arguments),
+        "jax": lambda: jax.block_until_ready(descended(layers)),
+    }
+    best = _best(runs, 2 if quick else 5)
+    figure("cuda: a training step of a residual block", best["cuda"] * 1e3, "CPU ms",
+           compared=versions("jax"), jax=round(best["jax"] * 1e3, 3))  # fmt: skip
 
 
 def _folders(path: Path, root: Path) -> Sequence[Path]:

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from .ir.types import ScalarType
 from .launches import Array, Dims, Symbols, array_of, flattened, scalar_of
 from .passes.affine import raised
 from .passes.coarsening import FusedLaunch, fused
+
+if TYPE_CHECKING:
+    from .library_calls import LibraryCalls
 
 Words: TypeAlias = list[Any]
 """The operands of a call as numbers: addresses, sizes, and what a kernel is passed."""
@@ -232,6 +235,7 @@ class _Session:
         }
         self._fuses = host.module.choices.fuses if host.fuses is None else host.fuses
         self._body = _Body.of(host.function, {})
+        self._libraries: LibraryCalls | None = None
         self._pending: MachineLaunch | None = None
         """A launch that waits for its neighbour; only arithmetic is done meanwhile."""
 
@@ -279,10 +283,23 @@ class _Session:
         if call.name == "launch":
             self._launch(call, values)
             return None
+        if call.name.startswith(("cublas", "cudnn")):
+            self._call_library(call, values)
+            return _SUCCESS
         action = _ACTIONS.get(call.name)
         if action is None:
             raise CudaError(f"{call.at}: {call.name} is not supported in a host function")
         return action(self, values)
+
+    def _call_library(self, call: CallOperation, values: Words) -> None:
+        from .library_calls import LibraryCalls  # imports JAX
+
+        if self._libraries is None:
+            self._libraries = LibraryCalls(self._bytes)
+        try:
+            self._libraries.call(call.name, values)
+        except CudaError as error:
+            raise CudaError(f"{call.at}: {error}") from None
 
     def _launch(self, call: CallOperation, values: Words) -> None:
         grid, block = tuple(values[:3]), tuple(values[3:6])

@@ -17,7 +17,7 @@ from .cursors import ClangExtent, ClangPoint, Cursor, Diagnostic, TranslationUni
 _STANDARD = (
     "cuda.h cuda_runtime.h cuda_runtime_api.h cuda_fp16.h cuda_bf16.h device_launch_parameters.h"
     " device_functions.h math_constants.h math_functions.h helper_cuda.h helper_functions.h"
-    " helper_timer.h cutil.h"
+    " helper_timer.h cutil.h cublas.h cublas_v2.h cudnn.h"
     " sm_20_atomic_functions.h vector_types.h curand.h curand_kernel.h assert.h ctype.h errno.h"
     " fcntl.h float.h inttypes.h limits.h malloc.h math.h memory.h omp.h stdbool.h stddef.h"
     " stdint.h"
@@ -62,7 +62,8 @@ def _headers() -> tuple[str, str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("#pragma once\n")
     runtime = root / "aiosearch_runtime.h"
-    text = resources.files(__package__).joinpath("runtime.h").read_text()
+    texts = resources.files(__package__)
+    text = "\n".join(texts.joinpath(name).read_text() for name in ("runtime.h", "libraries.h"))
     runtime.write_text(f"#pragma once\n{text}")
     return str(root), str(runtime)
 

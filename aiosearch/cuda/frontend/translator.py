@@ -193,7 +193,7 @@ class Translator(Counting):
 
     def _hosted(self, cursor: Cursor, name: str) -> Leaves | None:
         """What a host function asks of CUDA's library, left to whoever runs it."""
-        if self.is_kernel or not name.startswith(("cuda", "malloc", "free", "mem")):
+        if self.is_kernel or not name.startswith(("cu", "malloc", "free", "mem")):
             return None
         arguments = list(cursor.get_arguments())
         values: list[Operand] = []
