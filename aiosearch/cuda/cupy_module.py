@@ -122,13 +122,13 @@ def _module(code: str, options: tuple[str, ...]) -> CudaModule:
     return load(f"{code}\n", defines=defines, include=include)
 
 
-class _Device:
+class _Processor:
     """The only device: the processor."""
 
     def __init__(self, number: int = 0) -> None:
         self.id = number
 
-    def __enter__(self) -> _Device:
+    def __enter__(self) -> _Processor:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -182,12 +182,12 @@ def _nothing(*arguments: object) -> Iterator[None]:
 
 def cupy_module() -> types.ModuleType:
     """What `import cupy` gives while CuPy is patched."""
-    stream = _Device
+    stream = _Processor
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: 1, deviceSynchronize=lambda: None, getDevice=lambda: 0
     )
     cuda = types.SimpleNamespace(
-        Device=_Device,
+        Device=_Processor,
         Stream=type("Stream", (stream,), {"null": stream()}),
         get_current_stream=stream,
         runtime=runtime,

@@ -70,7 +70,7 @@ _WIDE, _FLAT = (64, 16), (256, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class RaisedFunction:
     """A host function whose loop nests are launches, and the kernels of those."""
 
     function: ParallelFunction
@@ -84,7 +84,7 @@ def raised(
     numbers: Mapping[IrValue, ConstantOperand],
     memory: Mapping[IrValue, int],
     prefix: str,
-) -> Raised:
+) -> RaisedFunction:
     """Makes launches of the nests of a host function.
 
     `numbers` are the parameters that are whole numbers, and `memory` says which piece of memory a
@@ -135,11 +135,11 @@ class _Raising:
         self._kernels: dict[str, ParallelFunction] = {}
         self._decisions: list[str] = []
 
-    def raised(self) -> Raised:
+    def raised(self) -> RaisedFunction:
         body = self._block(self._function.body, ())
         # A counter that became a constant in a kernel may leave arithmetic that nobody uses.
         function = replace(self._function, body=body)
-        return Raised(function, self._kernels, tuple(self._decisions))
+        return RaisedFunction(function, self._kernels, tuple(self._decisions))
 
     # --- which loops become what
 
