@@ -227,7 +227,7 @@ def _take(letterbox: SharedArrays, parcels: Sequence[Parcel]) -> list[Leaf]:
     return [letterbox.take(parcel) for parcel in parcels]
 
 
-class _Device:
+class _AskedDevice:
     """What runs either side: the host, which is asked for it."""
 
     def __init__(self, program: Program, channel: Channel, letterbox: SharedArrays) -> None:
@@ -316,12 +316,12 @@ def _room() -> int:
 
 
 @dataclass
-class _Judge:
+class _CandidateJudge:
     """Judges candidates for one program."""
 
     case: JudgeRequest
     program: ExecutedProgram
-    device: _Device
+    device: _AskedDevice
     given: list[Leaf] | None
     pool: ThreadPoolExecutor
     room: int = field(default_factory=_room)
@@ -429,7 +429,7 @@ def main() -> None:
     # Inputs of one distribution after the other are as large, and each is made in several steps.
     keep_freed_memory()
     letterbox = SharedArrays(int(fd))
-    judges: list[_Judge] = []
+    judges: list[_CandidateJudge] = []
     with ThreadPoolExecutor(AHEAD) as pool:
 
         def answer(payload: bytes) -> bytes:
@@ -442,16 +442,18 @@ def main() -> None:
 
 def _judge(
     channel: Channel, letterbox: SharedArrays, pool: ThreadPoolExecutor, case: JudgeRequest
-) -> _Judge:
+) -> _CandidateJudge:
     # Before anything else is put in their place.
     given = _take(letterbox, case.given) if case.given else None
     program = from_json(case.program)
     executed = ExecutedProgram(program, case.product_unit)
-    return _Judge(case, executed, _Device(program, channel, letterbox), given, pool)
+    return _CandidateJudge(case, executed, _AskedDevice(program, channel, letterbox), given, pool)
 
 
 def _verdict(
-    request: CandidateRequest, judges: list[_Judge], judge: Callable[[JudgeRequest], _Judge]
+    request: CandidateRequest,
+    judges: list[_CandidateJudge],
+    judge: Callable[[JudgeRequest], _CandidateJudge],
 ) -> JudgedOutputs | RequestFailed:
     try:
         if request.case is not None:
