@@ -119,6 +119,39 @@ def timeline(
     return document(width, bottom + 26, parts)
 
 
+def columns(counts: Mapping[int, float]) -> str:
+    """Gives a whole document with a column for each whole number from the least to the largest of
+    `counts`; of many, neighbours share one.
+
+    >>> columns({0: 1, 1: 4}).count("<rect")
+    3
+    """
+    width, left, right, bottom, top, most_columns = 900.0, 70.0, 20.0, 170.0, 14.0, 100
+    first, last = min(counts), max(counts)
+    each = -(-(last - first + 1) // most_columns)
+    heights: dict[int, float] = {}
+    for number, count in counts.items():
+        heights[(number - first) // each] = heights.get((number - first) // each, 0) + count
+    slots = (last - first) // each + 1
+    most = max(heights.values()) * 1.05 or 1.0
+    step = (width - left - right) / slots
+    parts: list[str] = []
+    for tick in ticks(most):
+        y = bottom - tick / most * (bottom - top)
+        parts.append(rule(left, y, width - right, y))
+        parts.append(text(left - 6, y + 4, short_number(tick), FAINT, "end"))
+    for slot, height in sorted(heights.items()):
+        tall = height / most * (bottom - top)
+        parts.append(
+            f'<rect x="{left + slot * step + 0.1 * step:.1f}" y="{bottom - tall:.1f}"'
+            f' width="{0.8 * step:.1f}" height="{tall:.1f}" fill="{COLOURS[0]}"/>'
+        )
+    for slot in range(0, slots, max(1, slots // 12)):
+        place = left + (slot + 0.5) * step
+        parts.append(text(place, bottom + 16, str(first + slot * each), FAINT, "middle"))
+    return document(width, bottom + 26, parts)
+
+
 def _steps(values: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """The corners of a line that keeps each value until the next one."""
     corners = [values[0]]

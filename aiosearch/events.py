@@ -60,6 +60,8 @@ class WorkReported(Event, frozen=True, kw_only=True):
     kept: int
     """Subtrees that it still holds, where the report tells."""
     given: int
+    depths: Mapping[int, int] = {}
+    """About how many of the nodes lie at which depth: plain depth-first search counts a sample."""
 
 
 class Improved(Event, frozen=True, kw_only=True):
@@ -99,6 +101,8 @@ class Progress(Event, frozen=True, kw_only=True):
     """Workers that serve the search now."""
     refused: Mapping[str, str]
     """Machines that came and do not serve, and why."""
+    bound: float | None = None
+    """What no solution's cost is below, where subtrees are ordered by the problem's `bound`."""
 
 
 class Warned(Event, frozen=True, kw_only=True):

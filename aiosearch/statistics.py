@@ -26,6 +26,8 @@ class WorkerStatistics(Struct, frozen=True, kw_only=True):
     """Seconds with nothing to do but wait for verdicts."""
     idle: float
     """Seconds without any work."""
+    host: str = ""
+    """The machine that it is on, where that is another one."""
 
 
 class Statistics(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """Optimizations that are ended at random moments: what is kept, and what the next one does again.
 
     python benchmarks/anytime.py [--moments 20] [--effort default] [--only ctrl-c,kill]
+    python benchmarks/anytime.py --program energies --moments 4    # some minutes
 
 Ctrl-C: `aiosearch optimize` of five programs in turns gets SIGINT at a moment that is drawn from
 the time that the program took undisturbed. Where something faster had been verified by then, it has
@@ -154,9 +155,11 @@ def main() -> None:
     parser.add_argument("--effort", default="default")
     parser.add_argument("--only", default="ctrl-c,kill")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--program", choices=PROGRAMS, help="only this one of the five")
     asked = parser.parse_args()
     chance = random.Random(asked.seed)
-    names = [*PROGRAMS][: asked.moments]
+    names = [asked.program] if asked.program else [*PROGRAMS][: asked.moments]
+    of = f" of {asked.program}" if asked.program else ""
     whole = {name: undisturbed(name, asked.effort) for name in names}
     for name, run in whole.items():
         figure(f"{name}, {asked.effort}: seconds to the end", run.seconds, "s")
@@ -169,10 +172,10 @@ def main() -> None:
         outcomes = [interrupted(name, seconds, asked.effort) for name, seconds in moments]
         verified = [outcome for outcome in outcomes if outcome[0]]
         kept = sum(outcome[1] for outcome in verified)
-        text = f"Ctrl-C at {asked.moments} random moments: best-so-far kept and reported"
+        text = f"Ctrl-C at {asked.moments} random moments{of}: best-so-far kept and reported"
         figure(text, kept, f"of {len(verified)} after the first verified winner")
         took = max((outcome[2] for outcome in outcomes), default=None)
-        figure("Ctrl-C: the longest time to end", took, "s")
+        figure(f"Ctrl-C{of}: the longest time to end", took, "s")
     if "kill" in asked.only:
         outcomes_killed = [
             killed(name, seconds, asked.effort, whole[name]) for name, seconds in moments
@@ -182,7 +185,7 @@ def main() -> None:
         pieces = sum(outcome["pieces"] for outcome in outcomes_killed)
         repeated = sum(outcome["repeated pieces"] for outcome in outcomes_killed)
         figure(
-            f"kill -9 at {asked.moments} random moments, then again: share of work repeated",
+            f"kill -9 at {asked.moments} random moments{of}, then again: share of work repeated",
             100 * again / max(done, 1e-9), "%", target="under 20 %",
             counted=f"{repeated:.0f} of {pieces:.0f} pieces",
             ended=sum(outcome["code"] == 0 for outcome in outcomes_killed),

@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,6 +136,27 @@ def test_the_graph_that_is_taken_apart_is_the_saved_one() -> None:
     saved = load_mugraphs(path.read_bytes())[0]
     assert isinstance(saved, MirageGraph)
     assert parse(told.text) in [pair.graph for pair in pairs(saved, BUILTINS["qk_norm_v"])]
+
+
+def test_the_readme_is_a_page_that_says_how_to_begin() -> None:
+    """From a clone, and with the tutorial that its first example is of."""
+    text = (HOUSE / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") < 150
+    plugins = ("./plugins/interleaved", "./plugins/stealing", "./plugins/sockets")
+    assert f"pip install . {' '.join(plugins)}" in " ".join(text.split())
+    for folder in plugins:
+        assert (HOUSE / folder / "pyproject.toml").exists()
+    tutorials = re.findall(r"tutorial/([\w-]+)\.md", (HOUSE / "mkdocs.yml").read_text())
+    first_linked = re.search(r"tutorial/([\w-]+)\.md", text)
+    assert first_linked is not None
+    assert next(name for name in tutorials if name != "index") == first_linked[1]
+
+
+def test_the_version_stands_once() -> None:
+    """In the module: the distribution reads it there."""
+    described = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in described["project"]
+    assert "version" in described["project"]["dynamic"]
 
 
 def test_files_that_pages_name_are_there() -> None:

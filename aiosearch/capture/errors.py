@@ -64,6 +64,8 @@ def tracing_hint(error: BaseException) -> str:
     """
     if _INTERPRET in str(error):
         hint = "where there is no GPU, pallas_call takes interpret=True"
+    elif isinstance(error, TypeError) and "integer scalar" in str(error):
+        hint = "static"
     else:
         hint = next(
             (_HINTS[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _HINTS), ""

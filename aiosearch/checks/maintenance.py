@@ -29,6 +29,10 @@ class CacheStatistics(Struct, frozen=True):
     unknown: int = 0
     damaged: int = 0
     """Rows whose checksum is wrong."""
+    limit: int = 0
+    """Verdicts that the file keeps at most: the newest."""
+    oldest: float | None = None
+    """When the oldest was written, in seconds since 1970; None where that is not known."""
 
     @property
     def entries(self) -> int:
@@ -42,17 +46,17 @@ def cache_stats(path: Path | None = None) -> CacheStatistics:
     Raises `AiosearchError` when it cannot be read, or is not a verdict cache.
     """
     from ..database import DamagedError, UnavailableError, is_there
-    from .store import VerdictStore
+    from .store import ROWS, VerdictStore
 
     path = path or default_cache_path()
     try:
         if not is_there(path):
-            return CacheStatistics(str(path))
+            return CacheStatistics(str(path), limit=ROWS)
         with closing(VerdictStore(path)) as opened:
-            counts = _count(opened)
+            counts, oldest = _count(opened), opened.oldest()
     except (DamagedError, UnavailableError) as error:
         raise AiosearchError(f"{path} cannot be read as a verdict cache: {error}") from error
-    return CacheStatistics(str(path), _size(path), **counts)
+    return CacheStatistics(str(path), _size(path), limit=ROWS, oldest=oldest, **counts)
 
 
 def require_cache(path: Path) -> None:
@@ -68,11 +72,14 @@ def require_cache(path: Path) -> None:
         return
 
 
-def clear_cache(path: Path | None = None) -> int:
+def clear_cache(
+    path: Path | None = None, *, before: float | None = None, keep: int | None = None
+) -> int:
     """Removes every verdict of a cache file and says how many there were.
 
-    Processes that use the file go on. Raises `AiosearchError` when the file is damaged, is not
-    a verdict cache or is locked.
+    With `before`, only what was written before that time, in seconds since 1970; with `keep`, all
+    but so many of the newest. Processes that use the file go on. Raises `AiosearchError` when the
+    file is damaged, is not a verdict cache or is locked.
     """
     from ..database import DamagedError, UnavailableError, is_there
     from .store import VerdictStore
@@ -82,7 +89,9 @@ def clear_cache(path: Path | None = None) -> int:
         if not is_there(path):
             return 0
         with closing(VerdictStore(path)) as opened:
-            return opened.clear()
+            if before is not None:
+                return opened.remove_before(before)
+            return opened.clear() if keep is None else opened.keep(keep)
     except (DamagedError, UnavailableError) as error:
         raise AiosearchError(f"{path} cannot be cleared: {error}") from error
 

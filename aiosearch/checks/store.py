@@ -43,8 +43,8 @@ PATIENCE = 1.0
 SHARE = 64
 """Rows between two moments in which the event loop's thread may run, see `let_others_run`."""
 
-_TABLE = "verdicts (id INTEGER PRIMARY KEY, digest BLOB UNIQUE, verdict BLOB, sum BLOB)"
-FORMAT = FileFormat("a verdict cache", HOME, 0x61696F73, 1, f"CREATE TABLE {_TABLE}")
+_TABLE = "verdicts (id INTEGER PRIMARY KEY, digest BLOB UNIQUE, verdict BLOB, sum BLOB, made REAL)"
+FORMAT = FileFormat("a verdict cache", HOME, 0x61696F73, 2, f"CREATE TABLE {_TABLE}")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Verdict).decode
 
@@ -75,11 +75,13 @@ class VerdictStore:
 
     def insert(self, verdicts: Iterable[tuple[bytes, Verdict]]) -> None:
         """Stores all of them or none, in place of older verdicts and of the oldest rows."""
-        rows = [(digest, raw := _encode(v), checksum(digest, raw)) for digest, v in verdicts]
+        now = time.time()
+        rows = [(digest, raw := _encode(v), checksum(digest, raw), now) for digest, v in verdicts]
         with translated(), transaction(self._database):
             for start in range(0, len(rows), SHARE):
                 self._database.executemany(
-                    "INSERT OR REPLACE INTO verdicts (digest, verdict, sum) VALUES (?, ?, ?)",
+                    "INSERT OR REPLACE INTO verdicts (digest, verdict, sum, made)"
+                    " VALUES (?, ?, ?, ?)",
                     rows[start : start + SHARE],
                 )
                 let_others_run()
@@ -88,16 +90,35 @@ class VerdictStore:
             )
             fault_points.point("verdict.insert")
 
+    def oldest(self) -> float | None:
+        """When the oldest verdict was written, in seconds since 1970; None where there is none."""
+        with translated():
+            (made,) = self._database.execute("SELECT min(made) FROM verdicts").fetchone()
+        return made
+
+    def remove_before(self, moment: float) -> int:
+        """Removes what was written before a time, and says how many there were."""
+        return self._remove("made < ?", moment)
+
+    def keep(self, newest: int) -> int:
+        """Removes all but so many of the newest; says how many there were."""
+        return self._remove("id <= (SELECT max(id) FROM verdicts) - ?", newest)
+
+    def _remove(self, condition: str, *values: float) -> int:
+        with translated():
+            count = self._database.execute(
+                f"DELETE FROM verdicts WHERE {condition}", values
+            ).rowcount
+            self._database.execute("VACUUM")
+            return count
+
     def rows(self) -> Iterator[tuple[bytes, bytes, bytes]]:
         with translated():
             yield from self._database.execute("SELECT digest, verdict, sum FROM verdicts")
 
     def clear(self) -> int:
         """Removes every row, gives the space back and says how many there were."""
-        with translated():
-            count = self._database.execute("DELETE FROM verdicts").rowcount
-            self._database.execute("VACUUM")
-            return count
+        return self._remove("1")
 
     def close(self) -> None:
         with suppress(sqlite3.Error):

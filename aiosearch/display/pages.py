@@ -43,6 +43,7 @@ tr.win td { background: #f0fdf4; color: var(--win); font-weight: 600; }
 pre { margin: 6px 0; padding: 12px 14px; background: #f8fafc; border: 1px solid var(--line);
   border-radius: 8px; overflow-x: auto;
   font: 13px/1.45 ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+pre.folded { white-space: pre-wrap; overflow-wrap: anywhere; }
 pre i { color: #94a3b8; font-style: normal; }
 pre .line { display: block; padding: 0 6px; border-left: 4px solid transparent; }
 details { margin: 8px 0; }
@@ -103,9 +104,9 @@ def picture(svg: str, description: str) -> str:
     return f'<img alt="{escaped(description)}" src="data:image/svg+xml;base64,{data}">'
 
 
-def code(text: str) -> str:
-    """A text as it is, in a type in which all characters are as wide."""
-    return element("pre", text)
+def code(text: str, folded: bool = False) -> str:
+    """A text as it is, in a type in which all characters are as wide; long lines may be folded."""
+    return element("pre", text, "folded" if folded else "")
 
 
 def details(summary: str, body: str, is_open: bool = False) -> str:

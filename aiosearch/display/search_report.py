@@ -27,6 +27,7 @@ from ..events import (
 )
 from ..folders import replace_file
 from . import pages
+from .status_line import gap_share
 
 MOST_SAMPLES = 1000
 """Samples that are kept; when there are more, every second one goes."""
@@ -73,8 +74,9 @@ class SearchReport:
         await Search(problem, on=report).wait()
 
     With a path the page is written when the search has finished, whole; `save` writes it at any
-    time, and `page` gives it. In a notebook it shows itself. `bound` is a lower bound of all costs,
-    such as that of the root, which the gap is measured from.
+    time, and `page` gives it. In a notebook it shows itself. The bound and the gap are those of the
+    search where its order goes by the problem's `bound`; elsewhere `bound` may name a lower bound
+    of all costs.
     """
 
     def __init__(self, path: str | Path | None = None, *, bound: float | None = None) -> None:
@@ -86,6 +88,9 @@ class SearchReport:
         self._last: Progress | None = None
         self._improvements: list[Improved] = []
         self._best: Series = []
+        self._bounds: Series = []
+        self.depths = Counter[int]()
+        """About how many nodes lie at which depth."""
         self._workers: dict[int, _WorkerSums] = {}
         self._verdicts = Counter[str]()
         self._warnings: list[str] = []
@@ -97,6 +102,7 @@ class SearchReport:
             case Progress():
                 self._samples.add(event)
                 self._last = event
+                self._bounded(event)
             case Improved():
                 self._improvements = [*self._improvements, event][-_MOST_IMPROVEMENTS:]
                 if event.cost is not None:
@@ -140,7 +146,15 @@ class SearchReport:
     def _of(self, worker: int) -> _WorkerSums:
         return self._workers.setdefault(worker, _WorkerSums())
 
+    def _bounded(self, event: Progress) -> None:
+        """Keeps the bound where it rose; as it was true, it never falls."""
+        if event.bound is not None and (not self._bounds or event.bound > self._bounds[-1][1]):
+            self._bounds.append((event.seconds, event.bound))
+            if len(self._bounds) > MOST_SAMPLES:
+                self._bounds = [*self._bounds[:-1:2], self._bounds[-1]]
+
     def _worked(self, event: WorkReported) -> None:
+        self.depths.update(event.depths)
         sums = self._of(event.worker)
         sums.nodes += event.nodes
         sums.busy += event.busy
@@ -153,7 +167,7 @@ class SearchReport:
 
     def _sections(self) -> list[str]:
         return list(filter(None, (
-            self._head(), self._progress(), self._costs(), self._table_of_workers(),
+            self._head(), self._progress(), self._costs(), self._tree(), self._table_of_workers(),
             self._checks(), self._list_of_improvements(), self._told_warnings(),
         )))  # fmt: skip
 
@@ -192,7 +206,10 @@ class SearchReport:
     @property
     def _bound_now(self) -> float | None:
         """What no cost is below: the best one itself, when everything was explored."""
-        return self._best[-1][1] if self._is_complete and self._best else self._bound
+        if self._is_complete and self._best:
+            return self._best[-1][1]
+        known = [self._bounds[-1][1]] if self._bounds else []
+        return max([*known, *([] if self._bound is None else [self._bound])], default=None)
 
     @property
     def _is_complete(self) -> bool:
@@ -231,24 +248,36 @@ class SearchReport:
         end = self._best[-1][0] if last is None else max(last.seconds, self._best[-1][0])
         best = [*self._best, (end, self._best[-1][1])]
         series: dict[str, Series] = {"best": best}
-        bound = self._bound
-        if bound is not None:
-            series["bound"] = [(0.0, bound), (end, bound)]
-            if self._is_complete:  # then nothing is below the best
-                series["bound"].append((end, best[-1][1]))
+        bounds = self._bound_over_time(end)
+        if bounds:
+            series["bound"] = bounds
         # Costs may be negative, which the chart has no room for: then the list below has them.
         if min(value for values in series.values() for _, value in values) < 0:
             return ""
-        chart = charts.timeline(series, stepped={"best"}, flat={"bound"})
+        chart = charts.timeline(series, stepped={"best", "bound"}, flat={"bound"})
         bodies = [pages.picture(chart, "the best cost over time")]
-        if bound is not None:
-            gaps = [(seconds, 100 * _gap_share(cost, bound)) for seconds, cost in best]
-            gaps += [(end, 0.0)] if self._is_complete else []
+        gaps = _gaps(best, bounds)
+        if gaps:
             bodies.append(pages.element("h3", "Gap between the best cost and the bound"))
             bodies.append(
                 pages.picture(charts.timeline({"": gaps}, "%", stepped={""}), "gap over time")
             )
         return pages.section("Best cost and bound", *bodies)
+
+    def _bound_over_time(self, end: float) -> Series:
+        """The bound as it rose, up to the best cost where everything was explored."""
+        given = [] if self._bound is None else [(0.0, self._bound)]
+        bounds = [*given, *(pair for pair in self._bounds if not given or pair[1] > given[0][1])]
+        if not bounds:
+            return []
+        return [*bounds, (end, self._best[-1][1] if self._is_complete else bounds[-1][1])]
+
+    def _tree(self) -> str:
+        """How many nodes lie at which depth."""
+        if len(self.depths) < 2:
+            return ""
+        picture = pages.picture(charts.columns(self.depths), "nodes by depth")
+        return pages.section("The tree by depth", picture)
 
     def _table_of_workers(self) -> str:
         if not self._workers:
@@ -313,10 +342,16 @@ def _shortened(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def _gap_share(cost: float, bound: float) -> float:
-    """How far a cost is above a bound, as a part of the cost."""
-    return 0.0 if cost == bound else max(cost - bound, 0.0) / max(abs(cost), 1e-12)
-
-
 def _gap(cost: float, bound: float) -> str:
-    return f"{_gap_share(cost, bound):.1%}"
+    return f"{gap_share(cost, bound):.1%}"
+
+
+def _gaps(best: Series, bounds: Series) -> Series:
+    """The gap in per cent, at each moment at which the best cost or the bound changed."""
+    gaps: Series = []
+    for moment in sorted({seconds for seconds, _ in (*best, *bounds)}):
+        costs = [cost for seconds, cost in best if seconds <= moment]
+        known = [bound for seconds, bound in bounds if seconds <= moment]
+        if costs and known:
+            gaps.append((moment, 100 * gap_share(costs[-1], known[-1])))
+    return gaps

@@ -99,11 +99,20 @@ class ProgressLine:
                 self._line.close()
 
 
+def gap_share(cost: float, bound: float) -> float:
+    """How far a cost is above a bound, as a part of the cost."""
+    return 0.0 if cost == bound else max(cost - bound, 0.0) / max(abs(cost), 1e-12)
+
+
+def _gap_text(cost: float, bound: float | None) -> str:
+    return "" if bound is None else f" (bound {bound:g}, gap {gap_share(cost, bound):.1%})"
+
+
 def progress_text(event: Progress) -> str:
     """How far a search is: `1,200,000 nodes, 82,000/s, best 12, 31% explored, 14 s left`."""
     parts = [f"{event.nodes:,} nodes", f"{event.nodes_per_second:,.0f}/s"]
     if event.best_cost is not None:
-        parts.append(f"best {event.best_cost:g}")
+        parts.append(f"best {event.best_cost:g}{_gap_text(event.best_cost, event.bound)}")
     elif event.solutions:
         parts.append(f"{event.solutions:,} solutions")
     if event.explored is not None:

@@ -7,6 +7,7 @@ every machine.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -90,15 +91,22 @@ def find_counterexample(
     seed: int = 0,
     strict: bool = False,
     distributions: Sequence[str] = (*EVERY, *TYPICAL),
+    until: float | None = None,
 ) -> Counterexample | None:
-    """Inputs that tell candidate `b` from original `a`; None if no distribution has any."""
+    """Inputs that tell candidate `b` from original `a`; None if no distribution has any.
+
+    None is begun any more once the monotonic clock has passed `until`, but for the first.
+    """
     require_comparable(a, b)
     kinds = [kind for kind in CounterexampleKind if strict or kind is not CounterexampleKind.STRICT]
     ours, theirs = ExecutedProgram(a), ExecutedProgram(b)
     singular = [
         name for side, name in ((ours, SINGULAR), (theirs, OF_CANDIDATE)) if SINGULAR in side.points
     ]
-    for distribution in (*distributions, *singular, *not_finite(ours, strict)):
+    names = (*distributions, *singular, *not_finite(ours, strict))
+    for at, distribution in enumerate(names):
+        if at and until is not None and time.monotonic() > until:
+            return None
         pair = ExecutedPair(a, b, _drawn(a, b, distribution, seed))
         for kind in kinds:
             for output, places in enumerate(_places(pair, kind)):

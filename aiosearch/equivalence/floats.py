@@ -28,10 +28,10 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -44,7 +44,7 @@ from .input_limits import NO_LIMITS, Limits, limited
 from .lost_values import lost_remark
 from .masking_constants import masking_remark
 from .program_inputs import FLOAT_DISTRIBUTIONS
-from .rounding.machine import UNIT, Working, rounded, working
+from .rounding.machine import UNIT, OutOfTimeError, Working, rounded, working
 from .rounding.noise import NoisyArray
 from .runnables import ExecutedProgram, RunnableSide, not_finite, require_comparable
 from .singular_inputs import SINGULAR
@@ -81,6 +81,11 @@ _MANY, _LOST_SHARE = 16, 0.25
 
 What loses this share of them leaves the numbers, whatever rounding does to their values.
 """
+
+_LOSES_DIGITS = "the candidate loses more than rounding explains"
+
+_ROUGH = 0.05
+"""No tolerance above this is proposed: what is off by more is wrong."""
 
 _FLOOR: dict[Working, float] = {np.float32: 2.0**-116, np.float64: 2.0**-1012}
 """No unit is smaller.
@@ -181,6 +186,8 @@ class FloatEvidence:
     trials: tuple[Trial, ...]
     remark: str = ""
     """Where the outcome is `unknown`, what in the original may be why."""
+    shape: str = ""
+    """The smaller shape that large programs were compared at; empty where that is their own."""
 
     @property
     def outcome(self) -> str:
@@ -223,6 +230,15 @@ class FloatEvidence:
         return bool(failed) and all(trial.overflows for trial in failed)
 
     @property
+    def tolerance(self) -> float | None:
+        """The tolerance that would accept a candidate which does nothing but lose digits."""
+        failed = [trial for trial in self.trials if trial.status is FloatStatus.FAILED]
+        worst = max((trial.relative_error for trial in self.trials if trial.compared), default=0.0)
+        if not failed or any(trial.reason != _LOSES_DIGITS for trial in failed):
+            return None
+        return worst if 0 < worst < _ROUGH else None
+
+    @property
     def counted(self) -> int:
         """On how many distributions the original is finite and accurate enough to be compared."""
         return len(self.trials) - len(self.skipped)
@@ -252,8 +268,9 @@ class FloatEvidence:
         of = f" of {len(self.trials)}" if self.skipped else ""
         weak = "only " if 0 < self.counted < min(ENOUGH, len(self.trials)) else ""
         many = "s" * (len(self.trials) != 1)
-        parts = [f"{self.outcome} on {weak}{self.counted}{of} distribution{many}"]
-        parts += [str(trial) for trial in self.trials if trial.status is FloatStatus.FAILED]
+        at = f" at {self.shape}" if self.shape else ""
+        parts = [f"{self.outcome} on {weak}{self.counted}{of} distribution{many}{at}"]
+        parts += self._failures()
         parts += self._skips()
         passed = [trial for trial in self.trials if trial.status is FloatStatus.PASSED]
         if passed:
@@ -265,14 +282,29 @@ class FloatEvidence:
             parts.append(f"more defined at {self.newly_defined} element{many}")
         return "; ".join([*parts, *([self.remark] if self.remark else [])])
 
+    def _failures(self) -> list[str]:
+        """The failed distributions as text: for each reason the first with its place, and the names
+        of the others."""
+        failed = [trial for trial in self.trials if trial.status is FloatStatus.FAILED]
+        texts = []
+        for reason in dict.fromkeys(trial.reason for trial in failed):
+            first, *others = (trial for trial in failed if trial.reason == reason)
+            names = ", ".join(trial.distribution for trial in others)
+            texts.append(f"{first}, and so on {names} inputs" if others else str(first))
+        return texts
+
     def _errors(self) -> list[str]:
         """The largest errors of all that was compared, as text."""
         compared = [trial for trial in self.trials if trial.compared]
         if not compared:
             return []
-        absolute = max(trial.absolute_error for trial in compared)
-        relative = max(trial.relative_error for trial in compared)
-        return [f"largest error {absolute:.2g}, relative {relative:.2g}"]
+        absolute = max(compared, key=lambda trial: trial.absolute_error)
+        relative = max(compared, key=lambda trial: trial.relative_error)
+        # Large numbers have large errors: 1e+30 is no news there.
+        return [
+            f"largest error {absolute.absolute_error:.2g} (on {absolute.distribution} inputs),"
+            f" relative {relative.relative_error:.2g} (on {relative.distribution} inputs)"
+        ]
 
     def _skips(self) -> list[str]:
         """The skipped distributions as text, once for each reason."""
@@ -292,15 +324,18 @@ class FloatEvidence:
         """The evidence with a `remark` where no inputs tell, or not of all outputs."""
         if self.outcome == "differ" or not (self.outcome == "unknown" or self.unseen):
             return self
+        if not self.trials:
+            return self
         silent = self.undecided or self.unseen or range(len(original.outputs))
         remark = masking_remark(original) or lost_remark(original, silent)
-        return replace(self, remark=remark)
+        return replace(self, remark="; ".join(filter(None, (self.remark, remark))))
 
     def to_dict(self) -> Document:
         """The evidence for JSON, with all trials."""
         return {
             "outcome": self.outcome,
             "remark": self.remark,
+            "shape": self.shape,
             "seed": self.seed,
             "strict": self.strict,
             "inputs": "aiosearch.equivalence.program_inputs.draw_for(program, distribution, seed)",
@@ -339,22 +374,26 @@ def compare_floats(
     limits: Limits = NO_LIMITS,
     tolerance: float | None = None,
     seconds: float | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> FloatEvidence:
     """Runs the original `a` and the candidate `b` in their own types, against float64.
 
     Inputs that are `given` are one distribution more; others are kept within `limits`. With a
-    `tolerance` errors are held to that, see `compare_sides`, which says what `seconds` are too.
+    `tolerance` errors are held to that, see `compare_sides`, which says what `seconds` and `tell`
+    are too.
     """
     require_comparable(a, b)
+    until = None if seconds is None else time.monotonic() + seconds
     evidence = compare_sides(
-        limited(ExecutedProgram(a), limits),
-        limited(ExecutedProgram(b), limits),
+        limited(ExecutedProgram(a, until=until), limits),
+        limited(ExecutedProgram(b, until=until), limits),
         seed=seed,
         strict=strict,
         distributions=distributions,
         given=given,
         tolerance=tolerance,
         seconds=seconds,
+        tell=tell,
     )
     return evidence.remarked(a)
 
@@ -369,6 +408,7 @@ def compare_sides(
     given: Sequence[Array] | None = None,
     tolerance: float | None = None,
     seconds: float | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> FloatEvidence:
     """Compares whatever can be run, on each of `distributions`; the truth is that of `a`.
 
@@ -377,23 +417,31 @@ def compare_sides(
     What is `given` are inputs that `a` is known to be run on, if any are; they are first. With a
     `tolerance` an error may come to this share of the value, or of the root mean square of its
     output where that is larger; how accurate the original is plays no part then. Once `seconds`
-    have passed, distributions that have not begun are left out, and the evidence says so.
+    have passed, distributions that have not begun are left out, and so is the one that is being
+    run, where the sides can leave off; the evidence says so. `tell` hears of each that is done.
     """
     began = time.monotonic()
-    trials = []
-    if given is not None:
-        trials.append(compare_on(in_types(a.inputs, given), a, b, GIVEN, strict, tolerance))
     usual = usual_distributions(a, strict, distributions)
-    names = [(a, name, name) for name in usual]
+    runs = [(name, partial(a.draw, name, seed)) for name in usual]
+    if given is not None:
+        runs.insert(0, (GIVEN, partial(in_types, a.inputs, given)))
     if SINGULAR in b.points and distributions is None:
         # Where the candidate divides by zero, the original may well be a number.
-        names.append((b, SINGULAR, OF_CANDIDATE))
-    for at, (side, drawn, name) in enumerate(names):
-        if trials and seconds is not None and time.monotonic() - began > seconds:
-            remark = f"{len(names) - at} distributions were left out after {seconds:g} s"
-            return FloatEvidence(seed, strict, tuple(trials), remark)
-        trials.append(compare_on(side.draw(drawn, seed), a, b, name, strict, tolerance))
-    return FloatEvidence(seed, strict, tuple(trials))
+        runs.append((OF_CANDIDATE, partial(b.draw, SINGULAR, seed)))
+    trials: list[Trial] = []
+    remark = ""
+    for name, inputs in runs:
+        late = seconds is not None and time.monotonic() - began > seconds
+        try:
+            if late and trials:
+                raise OutOfTimeError
+            trials.append(compare_on(inputs(), a, b, name, strict, tolerance))
+        except OutOfTimeError:
+            remark = f"{len(runs) - len(trials)} distributions were left out after {seconds:g} s"
+            break
+        if tell is not None:
+            tell(f"c floats: {name} {trials[-1].status}, {len(trials)} of {len(runs)}")
+    return FloatEvidence(seed, strict, tuple(trials), remark)
 
 
 def usual_distributions(
@@ -667,5 +715,5 @@ def _status(
     if any(original > 1 / output.loss for output in outputs):
         return FloatStatus.SKIPPED, "the original itself is inaccurate"
     if candidate > 2 * original + SLACK:
-        return FloatStatus.FAILED, "the candidate loses more than rounding explains"
+        return FloatStatus.FAILED, _LOSES_DIGITS
     return FloatStatus.PASSED, ""

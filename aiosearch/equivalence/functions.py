@@ -7,7 +7,8 @@ noise is estimated by running them on `NEARBY` inputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Protocol, TypeAlias
 
@@ -19,7 +20,7 @@ from ..tensor.types import EXACT, WHOLE, DType, TensorType
 from .distributions import LIMITS, TIES, draw
 from .floats import FloatEvidence, FloatStatus, Trial, compare_sides
 from .input_limits import NO_LIMITS, Limits, limited, within
-from .rounding.machine import UNIT
+from .rounding.machine import UNIT, require_time
 from .rounding.noise import NoisyArray, exactly, remembered, roundings
 from .runnables import ExecutedProgram, OutputFacts, RunnableSide, require_alike
 from .typical_inputs import TYPICAL, InputRange, RangeSearch, in_ranges, ranges_by_shape
@@ -62,15 +63,18 @@ def compare_functions(
     limits: Limits = NO_LIMITS,
     tolerance: float | None = None,
     seconds: float | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> FloatEvidence:
     """Runs the original `a` and the candidate `b` in their own types, against float64.
 
     What rounding does to the original is estimated: it is the largest change of its float64 outputs
     at `NEARBY` inputs whose elements are each half a unit in the last place away; in wider types
     than half, as many of these as rounding a sum of all elements comes to. Inputs that are `given`
-    are one distribution more. `limits`, `tolerance` and `seconds` are as for `compare_floats`.
+    are one distribution more. `limits`, `tolerance`, `seconds` and `tell` are as for
+    `compare_floats`.
     """
-    ours, theirs = _side(a, seed), _side(b, seed)
+    until = None if seconds is None else time.monotonic() + seconds
+    ours, theirs = _side(a, seed, until), _side(b, seed, until)
     require_alike(ours, theirs, "functions")
     return compare_sides(
         limited(ours, limits),
@@ -81,6 +85,7 @@ def compare_functions(
         given=given,
         tolerance=tolerance,
         seconds=seconds,
+        tell=tell,
     )
 
 
@@ -95,6 +100,7 @@ def verify_functions(
     limits: Limits = NO_LIMITS,
     tolerance: float | None = None,
     seconds: float | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Verdict:
     """What floats say where nothing else can be asked; `because` states what stands in the way.
 
@@ -110,6 +116,7 @@ def verify_functions(
         limits=limits,
         tolerance=tolerance,
         seconds=seconds,
+        tell=tell,
     )
     if floats.outcome == "differ":
         worst = floats.first_failed
@@ -125,6 +132,8 @@ def verify_functions(
 
 def _silence(floats: FloatEvidence) -> str:
     """Why floats say nothing, if they do not; see `FloatEvidence.skipped`."""
+    if not floats.trials:
+        return floats.remark
     skipped = [trial for trial in floats.trials if trial.distribution in floats.skipped]
     if 2 * len(skipped) > len(floats.trials) and not _tell(floats.usual):
         return f"{skipped[0].reason} on {', '.join(floats.skipped)} inputs"
@@ -139,9 +148,11 @@ def _tell(trials: Sequence[Trial]) -> bool:
     return 2 * len(passed) > len(trials)
 
 
-def _side(subject: Comparable, seed: int) -> RunnableSide:
-    """`subject` as a `RunnableSide`."""
-    return ExecutedProgram(subject) if isinstance(subject, Program) else _Estimated(subject, seed)
+def _side(subject: Comparable, seed: int, until: float | None) -> RunnableSide:
+    """`subject` as a `RunnableSide`, which leaves off when the clock has passed `until`."""
+    if isinstance(subject, Program):
+        return ExecutedProgram(subject, until=until)
+    return _Estimated(subject, seed, until)
 
 
 class _Estimated:
@@ -151,9 +162,10 @@ class _Estimated:
     are in the error of the original itself.
     """
 
-    def __init__(self, function: Runnable, seed: int) -> None:
+    def __init__(self, function: Runnable, seed: int, until: float | None) -> None:
         self.function = function
         self.seed = seed
+        self._until = until
         self.inputs = function.inputs
         self.outputs = function.outputs
         self.asks_for = ()  # nobody knows
@@ -199,6 +211,7 @@ class _Estimated:
         chosen = all(map(_is_chosen, exact))
         noises = [np.zeros(value.shape) for value in values]
         for turn in range(NEARBY):
+            require_time(self._until)
             moved = self._double(self._moved(exact, turn, alike=chosen))
             noises = [
                 np.maximum(noise, _change(value, near))

@@ -7,12 +7,14 @@ or find a counterexample where they do not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..tensor.analysis.generalise import Generalised, generalise, literal_sizes
 from ..tensor.analysis.integer_overflow import may_overflow
-from ..tensor.errors import TensorError
+from ..tensor.errors import ShapeError, TensorError
 from ..tensor.floats import Array
 from ..tensor.labels import explain_labels
 from ..tensor.terms import Program, Term
@@ -20,6 +22,7 @@ from .counterexample import Counterexample, find_counterexample
 from .fields import compare_fields
 from .finite_field.rounding_residues import residue
 from .floats import FloatEvidence, compare_floats
+from .functions import verify_functions
 from .input_limits import NO_LIMITS, Limits, within
 from .proof import ProofWork, prove
 from .runnables import require_comparable
@@ -39,6 +42,9 @@ def verify(
     tolerance: float | None = None,
     seconds: float | None = None,
     work: ProofWork | None = None,
+    most_elements: int | None = None,
+    floats_alone: bool = False,
+    tell: Callable[[str], None] | None = None,
 ) -> Verdict:
     """Whether the candidate `b` may stand in for the original `a`.
 
@@ -47,9 +53,14 @@ def verify(
 
     Inputs that are `given` are tried first. `limits` say which values inputs have, and a
     `tolerance` how far results may be off, as a share of their size: with either, floats decide
-    where the programs differ as functions of all real numbers. After `seconds` no further inputs
-    are tried in floats, and the evidence says so. `work` says how many steps each proof may take,
+    where the programs differ as functions of all real numbers. After `seconds` what is not done in
+    floats is left out, and the evidence says so. `work` says how many steps each proof may take,
     and counts those of all: a program whose proof is larger is tested, and that is said.
+
+    Programs with a value of more than `most_elements` are compared in floats at a smaller shape,
+    where they are equal there as functions of real numbers; the evidence names it. With
+    `floats_alone`, floats decide where the other layers do not tell, as they do of functions that
+    can only be run. `tell` hears what each layer says as soon as it has said it.
     """
     require_comparable(a, b)
     # The types match from here on: each layer may pair inputs and outputs by position.
@@ -65,8 +76,15 @@ def verify(
         tolerance,
         seconds,
         work or ProofWork(),
+        most_elements,
+        floats_alone,
+        tell or (lambda text: None),
     )
     return judge.within() if limits or tolerance is not None else judge.verdict()
+
+
+_LEAST_SIZE = 16
+"""No size is made smaller than this for a comparison in floats: short sums lose nothing."""
 
 
 @dataclass
@@ -84,6 +102,11 @@ class _Judge:
     tolerance: float | None
     seconds: float | None
     work: ProofWork
+    most_elements: int | None
+    floats_alone: bool
+    tell: Callable[[str], None]
+    general: Generalised | None = None
+    """Of the shapes for which the programs were accepted as functions of real numbers."""
 
     def within(self) -> Verdict:
         """The verdict on inputs within limits, or about results within a tolerance.
@@ -109,16 +132,39 @@ class _Judge:
         return replace(verdict, status=Status.TESTED, scope=scope, reason="")
 
     def _floats(self) -> FloatEvidence:
-        return compare_floats(
-            self.a,
-            self.b,
+        a, b, shape = self._in_size()
+        evidence = compare_floats(
+            a,
+            b,
             seed=self.seed,
             strict=self.strict,
             given=self.given,
             limits=self.limits,
             tolerance=self.tolerance,
             seconds=self.seconds,
+            tell=self.tell,
         )
+        return replace(evidence, shape=shape)
+
+    def _in_size(self) -> tuple[Program, Program, str]:
+        """The programs as they are compared in floats, and their shape where that is smaller."""
+        most, general = self.most_elements, self.general
+        # Inputs that are given have the shape that they have.
+        if most is None or general is None or self.given is not None:
+            return self.a, self.b, ""
+        sizes = dict(general.values)
+        pair = (self.a, self.b)
+        while _largest_value(pair) > most:
+            name = max(sizes, key=lambda name: sizes[name], default="")
+            if not name or sizes[name] <= _LEAST_SIZE:
+                break
+            sizes[name] = max(sizes[name] // 2, _LEAST_SIZE)
+            try:
+                ours, theirs = general.at(sizes)
+            except ShapeError:
+                break
+            pair = (ours, theirs)
+        return *pair, "" if pair == (self.a, self.b) else general.shape_text(sizes)
 
     def verdict(self) -> Verdict:
         """The layers in their order."""
@@ -164,6 +210,7 @@ class _Judge:
         """The verdict of fields and proof on the programs at general shapes."""
         ours, theirs = general.reduced()
         fields = compare_fields(ours, theirs, seed=self.seed, draws=self.draws)
+        self.tell(f"a fields: {fields}")
         verdict = Verdict(Status.CANNOT_JUDGE, "", "", general.shape_text(), fields)
         # Formal difference: a proof cannot exist, only floats can show it on real inputs.
         if fields.outcome == "differ":
@@ -173,7 +220,10 @@ class _Judge:
         work = ProofWork(self.work.steps, self.work.until)
         proof = prove(a, b, general.values, work)
         self.work.spent += work.spent
+        self.tell(f"b proof: {proof}")
         verdict = replace(verdict, proof=proof)
+        if proof.proved or fields.outcome == "agree":
+            self.general = general
         if proof.proved:
             return replace(verdict, status=Status.PROVED, scope=_all_shapes(general))
         if fields.outcome == "agree":
@@ -198,26 +248,50 @@ class _Judge:
                 return verdict
         elif verdict.status is Status.PROVED:
             return verdict
-        shown = find_counterexample(self.a, self.b, seed=self.seed, strict=self.strict)
+        a, b, shape = self._in_size()
+        until = None if self.seconds is None else time.monotonic() + self.seconds
+        shown = find_counterexample(a, b, seed=self.seed, strict=self.strict, until=until)
         if shown is not None:
-            return self._refuted(verdict, shown)
+            return self._refuted(verdict, shown, f", at {shape}" if shape else "")
         if floats is not None:
             why = f"it is less accurate on {', '.join(floats.failed)} inputs"
             return replace(verdict, status=Status.REFUTED, scope="", reason=why)
         if verdict.status.accepted or verdict.reason:
             return verdict
-        return replace(verdict, reason=_obstacle(verdict))
+        because = _obstacle(verdict)
+        if not self.floats_alone or not self.with_floats or _differ(verdict):
+            return replace(verdict, reason=because)
+        alone = verify_functions(
+            self.a,
+            self.b,
+            because,
+            seed=self.seed,
+            strict=self.strict,
+            given=self.given,
+            seconds=self.seconds,
+            tell=self.tell,
+        )
+        return replace(alone, shape=verdict.shape, fields=verdict.fields, proof=verdict.proof)
 
-    def _refuted(self, verdict: Verdict, shown: Counterexample) -> Verdict:
+    def _refuted(self, verdict: Verdict, shown: Counterexample, where: str) -> Verdict:
         """`verdict` as refuted by a counterexample."""
         return replace(
             verdict,
             status=Status.REFUTED,
             scope="",
-            reason=str(shown),
+            reason=f"{shown}{where}",
             counterexample=shown,
             labels=_labels(self.a, self.b),
         )
+
+
+def _largest_value(programs: Sequence[Program]) -> int:
+    """The elements of the largest value that is computed, inside of kernels too."""
+    return max(
+        math.prod(size for size in term.shape if isinstance(size, int))
+        for program in programs
+        for term in program.terms()
+    )
 
 
 def _about(term: Term) -> str:
@@ -251,10 +325,15 @@ def _all_shapes(general: Generalised) -> str:
     return f"for all shapes with {fixed}"
 
 
+def _differ(verdict: Verdict) -> bool:
+    """Whether the programs differ as formulas, wherever floats may show it."""
+    return verdict.fields is not None and verdict.fields.outcome == "differ"
+
+
 def _obstacle(verdict: Verdict) -> str:
     """Why nothing could be said of the programs."""
     fields = verdict.fields
-    if fields is not None and fields.outcome == "differ":
+    if fields is not None and _differ(verdict):
         return f"the fields differ ({fields.reason}), and no floats were found that show it"
     parts = [fields.reason if fields is not None else "", "no proof was found"]
     if verdict.proof is not None and verdict.proof.obstacle:

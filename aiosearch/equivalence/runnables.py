@@ -79,11 +79,15 @@ class ExecutedProgram:
     """A program executed by `rounding.machine`.
 
     Its `truth` on a device allows for operands of float32 products that are rounded there by
-    `product_unit`.
+    `product_unit`. What is not done when the monotonic clock has passed `until` raises
+    `OutOfTimeError`.
     """
 
-    def __init__(self, program: Program, product_unit: float = 0.0) -> None:
+    def __init__(
+        self, program: Program, product_unit: float = 0.0, until: float | None = None
+    ) -> None:
         self.program = program
+        self._until = until
         self._product_unit = product_unit if has_products(program) else 0.0
         self.inputs = [term.type for term in program.inputs]
         self.outputs = [term.type for term in program.outputs]
@@ -104,11 +108,12 @@ class ExecutedProgram:
         return draw_for(self.program, distribution, seed)
 
     def own(self, inputs: Sequence[Array]) -> list[Array]:
-        return execute(self.program, OWN, inputs)
+        return execute(self.program, OWN, inputs, self._until)
 
     def truth(self, inputs: Sequence[Array]) -> list[NoisyArray]:
         machine = TYPED_ROUGHLY if self._product_unit else TYPED
-        return execute(self.program, machine, stored_inputs(self.program, inputs))
+        stored = stored_inputs(self.program, inputs)
+        return execute(self.program, machine, stored, self._until)
 
 
 def _facts(output: Term, never: bool) -> OutputFacts:

@@ -65,7 +65,8 @@ class Verdict:
             yield f"  labels: {self.labels}"
         if self.fields is not None:
             yield f"  a fields: {self.fields}, at {self.shape}"
-        if self.proof is not None:
+        # What is refuted needs no proof: that none was found is no news.
+        if self.proof is not None and (self.proof.proved or self.status is not Status.REFUTED):
             yield f"  b proof: {self.proof}"
         if self.floats is not None:
             yield f"  c floats: {self.floats}"

@@ -51,7 +51,10 @@ class _SpeedupFigure:
 
     def __init__(self, rows: Sequence[ArmRow]) -> None:
         self._workers = sorted({row.arm.workers for row in rows}) or [1]
-        ends = [row.speedup.high or row.speedup.mean for row in rows if row.speedup]
+        speedups = [row.speedup for row in rows if row.speedup]
+        means = max([1.0, *(speedup.mean for speedup in speedups)])
+        ends = [min(speedup.high or speedup.mean, 2 * means) for speedup in speedups]
+        # Of two rounds an interval may reach a hundred times as high as its mean
         self._most = max([*ends, 1.0]) * _ROOM
         self._idlest = max([row.idle_share or 0.0 for row in rows] + [0.05]) * 1.1
 
@@ -94,9 +97,8 @@ class _SpeedupFigure:
             above.append((x, self._up(speedup.mean)))
             below.append((x, self._down(row.idle_share or 0.0)))
             if speedup.low is not None and speedup.high is not None:
-                parts.append(
-                    charts.error_bar(x, self._up(speedup.low), self._up(speedup.high), colour)
-                )
+                top = self._up(min(speedup.high, self._most))
+                parts.append(charts.error_bar(x, self._up(speedup.low), top, colour))
         for places in (above, below):
             parts += [charts.line(places, colour), *charts.dots(places, colour, 3.5)]
         return parts

@@ -508,6 +508,7 @@ class _Stages:
             time.monotonic() - self.started,
             self.whole,
             parts=function_parts(self.cut),
+            closed_over=len(self.traced.closed_over),
         )
 
     def _leave_alone(self, subject: Subject, why: str) -> None:

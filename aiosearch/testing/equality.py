@@ -36,7 +36,9 @@ def assert_equal(
     leaves as `params_w`. With a `tolerance` results may be off by that share of their size. The
     verdict, which is given back, says whether equality was proved or tested, and on what.
     """
-    verdict = _verdict(original, candidate, args, ranges or {}, tolerance, strict, seed, seconds)
+    verdict = verdict_of_call(
+        original, candidate, args, ranges or {}, tolerance, strict, seed, seconds
+    )
     if not verdict.status.accepted:
         from ..capture.names import shown
 
@@ -47,7 +49,7 @@ def assert_equal(
     return verdict
 
 
-def _verdict(
+def verdict_of_call(
     original: Function,
     candidate: Function,
     args: tuple[PyTree, ...],
@@ -56,7 +58,10 @@ def _verdict(
     strict: bool,
     seed: int,
     seconds: float,
+    tell: Callable[[str], None] | None = None,
 ) -> Verdict:
+    """The verdict on two functions of these arguments, which may be trees; `tell` hears what each
+    layer says."""
     import jax
 
     from ..capture import CaptureError, JaxFunction, capture
@@ -94,6 +99,8 @@ def _verdict(
             limits=limits,
             tolerance=tolerance,
             seconds=seconds,
+            floats_alone=True,
+            tell=tell,
         )
         if not held or verdict.status is not Status.REFUTED:
             return verdict
@@ -118,6 +125,7 @@ def _verdict(
         limits=limits,
         tolerance=tolerance,
         seconds=seconds,
+        tell=tell,
     )
 
 

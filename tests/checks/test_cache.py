@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -509,6 +510,21 @@ def test_counting_and_clearing(path):
     after = cache_stats(path)
     assert after.entries == 0
     assert after.size < before.size
+
+
+def test_old_verdicts_are_removed_by_their_age(path, monkeypatch):
+    """What was written so long ago goes, and the newest stay; the age of the oldest is told."""
+    now = time.time()
+    for days, number in ((40, 1), (20, 2), (0, 3)):
+        monkeypatch.setattr(store.time, "time", lambda days=days: now - 86_400 * days)
+        fill(path, [number])
+    stats = cache_stats(path)
+    assert (stats.oldest, stats.limit) == (now - 86_400 * 40, store.ROWS)
+    assert clear_cache(path, before=now - 86_400 * 30) == 1
+    assert cache_stats(path).oldest == now - 86_400 * 20
+    assert clear_cache(path, keep=1) == 1
+    assert cache_stats(path).oldest == now
+    assert clear_cache(path, before=now + 1) == 1
 
 
 async def test_clearing_while_it_is_used(filled):

@@ -10,6 +10,7 @@ from testkit.hosts.console import Cli
 
 from aiosearch import Obligation
 from aiosearch.checks import Verifier, default_cache_path
+from aiosearch.cli.output.units import clock
 from aiosearch.cli.runs.doctor import probes
 from aiosearch.cli.runs.doctor.probes import DoctorFinding, FindingState
 
@@ -53,7 +54,7 @@ def test_cache(cli: Cli) -> None:
     assert json.loads(cli("cache", "stats", "--json").out)["path"] == str(path)
     fill(path)
     told = cli("cache", "stats").out
-    assert [line.split()[1] for line in told.splitlines()[2:]] == ["2", "1", "1", "0"]
+    assert [line.split()[1] for line in told.splitlines()[2:]] == ["2", "1", "1", "0", clock()[:10]]
     assert cli("cache", "clear").out == f"removed 2 verdicts from {path}\n"
     assert json.loads(cli("cache", "clear", "--json").out)["removed"] == 0
 

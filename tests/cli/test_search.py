@@ -8,10 +8,17 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from testkit.hosts.console import Cli, Puzzle, Start
+
+from aiosearch import solve
+from aiosearch.cli.runs.search import summary
+from aiosearch.statistics import WorkerStatistics
+from aiosearch.workloads import Queens
 
 QUEENS = "aiosearch.workloads.queens:Queens"
 HERE = ("--workers", "0")
@@ -57,6 +64,20 @@ def test_workers(cli: Cli) -> None:
     assert table[0].split() == ["worker", "nodes", "busy", "waiting", "idle", "tasks"]
     nodes = [int(line.split()[1].replace(",", "")) for line in table[1:]]
     assert sum(nodes) == 2057
+
+
+def test_the_table_says_what_was_done_before_and_on_which_machine() -> None:
+    worker = WorkerStatistics(
+        nodes=40, tasks=1, reports=1, messages=1, bytes=0, steals=0, busy=1.0, waiting=0.0, idle=0.0
+    )
+    result = solve(Queens(4), workers=0)
+    workers = (worker, msgspec.structs.replace(worker, host="rack7"))
+    figures = msgspec.structs.replace(result.statistics, nodes=100, workers=workers)
+    told = summary(replace(result, statistics=figures), solution=False)
+    table = [line.split() for line in told.splitlines()[-4:]]
+    assert table[0][-1] == "machine"
+    assert (table[1][-2:], table[2][-1]) == (["this", "one"], "rack7")
+    assert table[3][:2] == ["before", "20"]
 
 
 def test_file_problem_on_workers(cli: Cli, puzzle: Puzzle) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -409,3 +410,40 @@ def test_arrays_of_objects_are_not_unpickled(cli: Cli) -> None:
     outcome = cli("verify", *LOSSES, "--inputs=evil.npz")
     assert outcome.code == 2
     assert "evil.npz is no .npz of plain arrays" in outcome.err
+
+
+def test_arguments_that_are_trees_come_from_the_module(cli: Cli) -> None:
+    Path("layers.py").write_text(
+        "import jax.numpy as jnp\n"
+        "def plain(p, x): return x @ p['w'] + p['b']\n"
+        "def swapped(p, x): return p['b'] + x @ p['w']\n"
+        "def wrong(p, x): return x @ p['w'] - p['b']\n"
+        "def plain_inputs(): return {'w': jnp.ones((4, 3)), 'b': jnp.ones(3)}, jnp.ones((2, 4))\n"
+    )
+    assert verdict(cli("verify", "./layers.py:plain", "./layers.py:swapped", "--json")) == "proved"
+    assert verdict(cli("verify", "./layers.py:plain", "./layers.py:wrong", "--json")) == "refuted"
+    outcome = cli("verify", "./layers.py:plain", "./layers.py:swapped", "--no-floats")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+
+
+def test_what_only_loses_digits_is_told_the_tolerance_that_accepts_it(cli: Cli) -> None:
+    Path("sums.py").write_text(
+        "import jax.numpy as jnp\n"
+        "def careful(x): return x - x.mean()\n"
+        "def rough(x): return (x.astype(jnp.float16) - x.mean().astype(jnp.float16))"
+        ".astype(jnp.float32)\n"
+    )
+    outcome = cli(
+        "verify", "./sums.py:careful", "./sums.py:rough", "--arg=f32[64]", "--input=x=1..2"
+    )
+    assert outcome.code == 1
+    assert "b proof: none found" not in outcome.out
+    accepted = re.search(
+        r"it loses digits, and nothing else: --tolerance (\S+) accepts", outcome.out
+    )
+    assert accepted is not None
+    outcome = cli(
+        "verify", "./sums.py:careful", "./sums.py:rough", "--arg=f32[64]", "--input=x=1..2",
+        f"--tolerance={accepted[1]}",
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.out

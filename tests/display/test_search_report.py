@@ -7,12 +7,21 @@ import re
 from pathlib import Path
 
 import msgspec
+import pytest
 from testkit.browser import screenshot
 
 from aiosearch import Limits, SearchReport, solve
 from aiosearch.display.search_report import MOST_SAMPLES
-from aiosearch.events import Improved, Progress, SearchFinished, SearchStarted, Warned, WorkReported
-from aiosearch.workloads import TSP
+from aiosearch.events import (
+    AnyEvent,
+    Improved,
+    Progress,
+    SearchFinished,
+    SearchStarted,
+    Warned,
+    WorkReported,
+)
+from aiosearch.workloads import TSP, Queens
 
 PROGRESS = Progress(
     seconds=1.0, nodes=100, nodes_per_second=100.0, open=7, solutions=1, best_cost=20.0,
@@ -50,6 +59,33 @@ def test_a_search_writes_its_page_when_it_has_ended(tmp_path: Path) -> None:
     assert f"{result.best_cost:g} best cost" in text
     assert "0.0% gap" in text or "gap" not in text
     assert [entry.name for entry in tmp_path.iterdir()] == ["search.html"]
+
+
+def test_the_bound_rises_to_the_best_cost_and_the_gap_closes(tmp_path: Path) -> None:
+    heard: list[AnyEvent] = []
+    report = SearchReport()
+    result = solve(TSP(26, 5), workers=0, on=[heard.append, report], progress_seconds=0.01)
+    assert result.best_cost is not None
+    bounds = [event.bound for event in heard if isinstance(event, Progress)]
+    known = [bound for bound in bounds if bound is not None]
+    assert known
+    assert max(known) <= result.best_cost
+    text = text_of(report.page())
+    assert "Gap between the best cost and the bound" in text
+    assert f"{result.best_cost:g} bound 0.0% gap" in text
+
+
+@pytest.mark.parametrize("order", ["depth-first", "breadth-first"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_nodes_of_each_depth_are_counted_and_drawn(order: str, workers: int) -> None:
+    report = SearchReport()
+    result = solve(Queens(9), workers=workers, order=order, on=report)
+    counted = report.depths
+    assert sum(counted.values()) == result.statistics.nodes
+    assert set(counted) <= set(range(10))
+    if order == "breadth-first":
+        assert [counted[depth] for depth in range(3)] == [1, 9, 56]
+    assert "The tree by depth" in text_of(report.page())
 
 
 def test_a_page_of_a_search_that_goes_on_says_how_far_it_is() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -171,3 +172,59 @@ def test_a_program_is_itself(seed: int) -> None:
     """No layer refutes a program that is compared with itself."""
     one = random_program(seed)
     assert verify(one, one, floats=False).status is not Status.REFUTED
+
+
+def test_each_layer_is_told_as_soon_as_it_is_done() -> None:
+    heard: list[str] = []
+    verdict = verify(program(X * (Y + 1)), program(X * Y + X), tell=heard.append)
+    assert verdict.floats is not None
+    trials = verdict.floats.trials
+    assert [line.partition(":")[0] for line in heard[:2]] == ["a fields", "b proof"]
+    assert heard[2].startswith(f"c floats: {trials[0].distribution} passed, 1 of ")
+    assert len(heard) == 2 + len(trials)
+
+
+def test_a_trial_that_takes_too_long_is_left_off() -> None:
+    """What is proved stays so, and the evidence says what was left out."""
+    verdict = verify(program(X * (Y + 1)), program(X * Y + X), seconds=1e-9)
+    assert verdict.status is Status.PROVED
+    assert verdict.floats is not None
+    assert verdict.floats.trials == ()
+    assert re.search(
+        r"unknown on 0 distributions; \d+ distributions were left out", str(verdict.floats)
+    )
+
+
+def test_large_programs_are_compared_in_floats_at_a_smaller_shape() -> None:
+    """It is named; digits that are lost are seen there too."""
+    x = tensor("X", "f32", (256, 512))
+
+    def variance(naive: bool) -> Program:
+        def mean_of(value: Term) -> Term:
+            return apply("mean", value, axes=[1], keep=True)
+
+        center = mean_of(x)
+        careful = mean_of((x - center) * (x - center))
+        value = mean_of(x * x) - center * center if naive else careful
+        return Program("variance", (x,), (value,))
+
+    same = verify(variance(False), variance(False), most_elements=2**12)
+    assert same.status is Status.PROVED
+    assert same.floats is not None
+    assert same.floats.shape == "X0=64, X1=64"
+    assert " at X0=64, X1=64" in str(same.floats)
+    assert verify(variance(False), variance(True), most_elements=2**12).status is Status.REFUTED
+    whole = verify(variance(False), variance(False))
+    assert whole.floats is not None
+    assert whole.floats.shape == ""
+
+
+def test_floats_alone_decide_where_that_is_asked_and_nothing_else_tells() -> None:
+    """As of functions that can only be run; what they differ on they refute."""
+    erf, even = apply("erf", X), apply("erf", apply("abs", X))
+    a, b = program(erf * erf + Y), program(even * even + Y)
+    unsure, alone = verify(a, b), verify(a, b, floats_alone=True)
+    assert unsure.status is Status.CANNOT_JUDGE
+    assert alone.status is Status.TESTED
+    assert alone.scope.startswith("in floats only, at these shapes: ")
+    assert verify(a, program(even * even + X), floats_alone=True).status is Status.REFUTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..inputs.flags import add_json
+from ..inputs.flags import add_json, age, count
 from ..parser import Parser
 
 DESCRIPTION = ""
@@ -16,6 +16,8 @@ class CacheArguments(argparse.Namespace):
 
     action: str
     cache: str | None
+    older_than: float | None
+    keep: int | None
     json: bool
 
 
@@ -26,6 +28,16 @@ def add_arguments(parser: Parser) -> None:
         action = add_action(name, help=help)
         action.add_argument("--cache", metavar="PATH", help="the file; by default the setting's")
         add_json(action)
+        if name == "clear":
+            action.add_argument(
+                "--older-than",
+                type=age,
+                metavar="AGE",
+                help="remove what was written so long ago: 30d, 12h",
+            )
+            action.add_argument(
+                "--keep", type=count, metavar="N", help="remove all but so many of the newest"
+            )
 
 
 def run(arguments: CacheArguments) -> int:

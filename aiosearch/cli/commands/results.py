@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..inputs.flags import add_json, age
+from ..inputs.flags import add_json, age, count
 from ..parser import Parser
 
 DESCRIPTION = ""
@@ -20,6 +20,7 @@ class ResultsArguments(argparse.Namespace):
     folder: str
     all: bool
     older_than: float | None
+    keep: int | None
     file: str | None
     json: bool
 
@@ -43,6 +44,9 @@ def add_arguments(parser: Parser) -> None:
         type=age,
         metavar="AGE",
         help="remove those that were found so long ago: 30d, 12h",
+    )
+    forget.add_argument(
+        "--keep", type=count, metavar="N", help="remove all but so many of the newest"
     )
     for action in (listed, show, export, forget):
         action.add_argument("--file", metavar="PATH", help="the file; by default the user's")

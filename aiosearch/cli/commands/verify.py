@@ -36,6 +36,7 @@ class VerifyArguments(argparse.Namespace):
     inputs: str | None
     tolerance: float | None
     seconds: float
+    full_size: bool
     strict: bool
     no_floats: bool
     json: bool
@@ -75,7 +76,13 @@ def add_arguments(parser: Parser) -> None:
         type=_positive,
         default=60.0,
         metavar="S",
-        help="begin no further inputs in floats after so many seconds; 60 by default",
+        help="leave out what is not done in floats after so many seconds; 60 by default",
+    )
+    how.add_argument(
+        "--full-size",
+        action="store_true",
+        help="compare floats at the shapes given, also of values above 4 million elements; by"
+        " default at smaller ones, where real numbers agree",
     )
     how.add_argument("--seed", type=seed, default=0, metavar="N", help="for all random draws")
     how.add_argument(

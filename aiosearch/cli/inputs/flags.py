@@ -36,6 +36,14 @@ def age(text: str) -> float:
     return 3600.0 * int(match[1]) * _HOURS[match[2]]
 
 
+def count(text: str) -> int:
+    """Reads how many; argparse says what was wrong with it."""
+    number = text.replace(",", "").replace("_", "")
+    if not number.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0")
+    return int(number)
+
+
 def user_path(text: str) -> Path | None:
     """Reads a path, in which `~` is the user's folder; no text is no path."""
     return Path(text).expanduser() if text else None

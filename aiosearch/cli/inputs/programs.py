@@ -334,6 +334,8 @@ def _type(flag: str, text: str) -> TensorType:
         dtypes = ", ".join(dict.fromkeys(_TYPES.values()))
         crossed = re.sub(r"(?<=\d)\s*[xX*]\s*(?=\d)", ",", text)
         meant = f"; {crossed} is meant?" if crossed != text else ""
+        if match is not None:
+            meant = f"; there is no element type {match[1]}"
         raise UsageError(f"--arg {flag}: write it as f32[16,4096], of {dtypes}{meant}")
     shape = tuple(int(size) for size in match[2].split(",")) if match[2] else ()
     for size in shape:

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from ...display.status_line import gap_share
 from ...events import (
     AnyEvent,
     Improved,
@@ -235,6 +236,9 @@ def progress_text(event: Progress) -> str:
     parts = [f"{count(event.nodes)} nodes", f"{count(event.nodes_per_second)}/s"]
     if event.best_cost is not None:
         parts.append(f"best {cost(event.best_cost)}")
+        if event.bound is not None:
+            parts.append(f"bound {cost(event.bound)}")
+            parts.append(f"gap {percent(gap_share(event.best_cost, event.bound))}")
     elif event.solutions:
         parts.append(f"{count(event.solutions)} solutions")
     parts.append(f"open {count(event.open)}")

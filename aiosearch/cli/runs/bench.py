@@ -198,11 +198,13 @@ def _give(arm_rows: list[ArmRow], arguments: BenchArguments, problem: UserProble
     give(_table(arm_rows))
     if arguments.repeat == 1 and not arguments.quiet:
         tell("one round has no interval; --repeat 5 would give one")
+    if arguments.repeat == 2 and not arguments.quiet:
+        tell("two rounds give a wide interval; --repeat 5 would give a narrow one")
 
 
 HEAD = (
-    "way", "time", "speed-up", "efficiency", "balance", "idle", "contention", "z3",
-    "redundant", "steals", "messages", "bytes", "memory",
+    "way", "time", "speed-up", "nodes", "solutions", "efficiency", "balance", "idle",
+    "contention", "z3", "redundant", "steals", "messages", "bytes", "memory",
 )  # fmt: skip
 
 
@@ -218,6 +220,8 @@ def _line(row: ArmRow) -> tuple[str, ...]:
         str(row.arm),
         _with_ends(row.seconds, "{:.3g}", "s"),
         "" if row.speedup is None else _with_ends(row.speedup, "{:.2f}"),
+        _or_nothing(row.nodes, "{:,}".format),
+        _or_nothing(row.solutions, "{:,}".format),
         _or_nothing(row.efficiency, "{:.3f}".format),
         _or_nothing(row.balance, "{:.3f}".format),
         _or_nothing(row.idle_share, "{:.1%}".format),

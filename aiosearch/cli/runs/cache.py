@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from ...checks import CacheStatistics, cache_stats, clear_cache, default_cache_p
 from ..inputs.settings import settle
 from ..output.streams import Exit, UsageError, give, give_json
 from ..output.table import table
-from ..output.units import of, size
+from ..output.units import clock, of, size
 
 if TYPE_CHECKING:
     from ..commands.cache import CacheArguments
@@ -21,7 +22,7 @@ def run(arguments: CacheArguments) -> int:
     if path is None:
         raise UsageError("the settings turn the cache off; name its file with --cache PATH")
     if arguments.action == "clear":
-        _clear(path, arguments.json)
+        _clear(path, arguments)
     else:
         _show(cache_stats(path), arguments.json)
     return Exit.FINE
@@ -33,9 +34,12 @@ def cache_path(path: str | None = None) -> Path | None:
     return default_cache_path() if chosen == "default" else chosen
 
 
-def _clear(path: Path, json: bool) -> None:
-    removed = clear_cache(path)
-    if json:
+def _clear(path: Path, arguments: CacheArguments) -> None:
+    if arguments.older_than is not None and arguments.keep is not None:
+        raise UsageError("say --older-than AGE or --keep N, and not both")
+    before = None if arguments.older_than is None else time.time() - arguments.older_than
+    removed = clear_cache(path, before=before, keep=arguments.keep)
+    if arguments.json:
         give_json({"path": str(path), "removed": removed})
     else:
         give(f"removed {of(removed, 'verdict')} from {path}")
@@ -48,11 +52,13 @@ def _show(stats: CacheStatistics, json: bool) -> None:
     rows = [
         ("file", stats.path),
         ("size", size(stats.size)),
-        ("verdicts", f"{stats.entries:,}"),
+        ("verdicts", f"{stats.entries:,} of at most {stats.limit:,}"),
         ("proved", f"{stats.proved:,}"),
         ("refuted", f"{stats.refuted:,}"),
         ("unknown", f"{stats.unknown:,}"),
     ]
+    if stats.oldest is not None:
+        rows.append(("oldest", clock(stats.oldest)))
     if stats.damaged:
         rows.append(("damaged", f"{stats.damaged:,}; `aiosearch cache clear` removes all"))
     give(table(rows))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,7 @@ from ..inputs.programs import find, sizes
 from ..output.streams import Exit, UsageError, give, give_json, tell
 
 if TYPE_CHECKING:
+    from ...capture.jax_types import Function, PyTree
     from ...equivalence import Runnable, Verdict
     from ..commands.verify import VerifyArguments
 
@@ -55,6 +57,10 @@ class ProgramJudge:
     use: ProgramUse = UNKNOWN_USE
     tolerance: float | None = None
     seconds: float | None = None
+    most_elements: int | None = None
+    """Programs of larger values are compared in floats at a smaller shape."""
+    tell: Callable[[str], None] | None = None
+    """Hears what each layer says as soon as it has said it."""
 
     def __call__(self, original: Program, candidate: Program, floats: bool = True) -> Judgement:
         from ...equivalence import OutputTypesError, verify
@@ -71,6 +77,9 @@ class ProgramJudge:
                 limits=self.use.limits(names),
                 tolerance=self.tolerance,
                 seconds=self.seconds,
+                most_elements=self.most_elements,
+                floats_alone=True,
+                tell=self.tell,
             )
         except OutputTypesError as error:
             return _different(error)
@@ -101,14 +110,47 @@ class ProgramJudge:
                 limits=self.use.limits(names),
                 tolerance=self.tolerance,
                 seconds=self.seconds,
+                tell=self.tell,
             )
         except OutputTypesError as error:
             return _different(error, **facts)
         return _outcome(verdict, **facts)
 
+    def calling(
+        self, original: Function, candidate: Function, example: tuple[PyTree, ...]
+    ) -> Judgement:
+        """The verdict on functions of arguments that are there, which may be trees of arrays."""
+        from ...testing.equality import verdict_of_call
+
+        return _outcome(
+            verdict_of_call(
+                original,
+                candidate,
+                example,
+                self.use.ranges,
+                self.tolerance,
+                self.strict,
+                self.seed,
+                self.seconds or math.inf,
+                self.tell,
+            )
+        )
+
 
 def _outcome(verdict: Verdict, **facts: JsonValue) -> Judgement:
-    return Judgement(verdict.status, tuple(verdict.summary()), verdict.to_dict() | facts)
+    lines = [*verdict.summary(), *_tolerable(verdict)]
+    return Judgement(verdict.status, tuple(lines), verdict.to_dict() | facts)
+
+
+def _tolerable(verdict: Verdict) -> list[str]:
+    """Says which tolerance would accept what is refuted for lost digits alone."""
+    floats = verdict.floats
+    if floats is None or floats.tolerance is None or verdict.counterexample is not None:
+        return []
+    # One digit, rounded up.
+    unit = 10.0 ** math.floor(math.log10(floats.tolerance))
+    accepted = math.ceil(floats.tolerance / unit) * unit
+    return [f"  it loses digits, and nothing else: --tolerance {accepted:g} accepts that"]
 
 
 def _different(error: AiosearchError, **facts: JsonValue) -> Judgement:

@@ -70,6 +70,8 @@ def _list(path: Path, arguments: ResultsArguments) -> None:
         give(table(rows, right=frozenset({4, 5, 6})))
         if unused:
             give("not used: faster alone, and not in the function, which is not faster with it")
+        if any(answer.is_unfinished for answer in answers):
+            give("so far: from a search that was ended, and that the next call goes on with")
         for line in _explained(answers):
             give(line)
         unfinished = path.with_name(f"{path.name}.unfinished")
@@ -120,9 +122,14 @@ def _export(path: Path, arguments: ResultsArguments) -> None:
 
 
 def _forget(path: Path, arguments: ResultsArguments) -> None:
-    ways = (bool(arguments.answers), arguments.all, arguments.older_than is not None)
+    ways = (
+        bool(arguments.answers),
+        arguments.all,
+        arguments.older_than is not None,
+        arguments.keep is not None,
+    )
     if sum(ways) != 1:
-        raise UsageError("say which answers to forget, --older-than AGE, or --all")
+        raise UsageError("say which answers to forget, --older-than AGE, --keep N, or --all")
     with _opened(path) as file:
         if arguments.all:
             removed = file.clear() if file is not None else 0
@@ -130,6 +137,8 @@ def _forget(path: Path, arguments: ResultsArguments) -> None:
                 work.forget()
         elif arguments.older_than is not None:
             removed = _remove_old(path, file, time.time() - arguments.older_than)
+        elif arguments.keep is not None:
+            removed = _keep(path, file, arguments.keep)
         else:
             removed = _remove(path, file, arguments.answers)
     if arguments.json:
@@ -147,6 +156,12 @@ def _remove_old(path: Path, file: AnswerFile | None, before: float) -> int:
     """Removes what was found before a time, in seconds since 1970."""
     old = [answer for answer in _all(path, file) if answer.made < before]
     return file.remove(answer.key.digest for answer in old) if file is not None else 0
+
+
+def _keep(path: Path, file: AnswerFile | None, newest: int) -> int:
+    """Removes all but so many of those that were found last."""
+    answers = sorted(_all(path, file), key=lambda answer: -answer.made)[newest:]
+    return file.remove(answer.key.digest for answer in answers) if file is not None else 0
 
 
 def answers_in(path: Path) -> list[Answer]:
@@ -251,6 +266,8 @@ def _is_part(answer: Answer, function: str) -> bool:
 
 def _row(answer: Answer, digits: int, unused: bool) -> tuple[str, ...]:
     gain = "not used" if unused else f"{answer.speedup:.2f}x" if answer.faster else "none"
+    if answer.is_unfinished and not unused:
+        gain += " so far"
     return (
         answer.id[:digits],
         ", ".join(answer.names),

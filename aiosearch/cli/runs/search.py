@@ -69,7 +69,7 @@ def summary(result: AnyResult, *, solution: bool) -> str:
         rows.append(("deaths", _deaths(figures.worker_deaths)))
     parts = [table(rows)]
     if len(figures.workers) > 1:
-        parts.append(_workers(figures.workers))
+        parts.append(_workers(figures))
     return "\n".join(parts)
 
 
@@ -98,10 +98,21 @@ def _checks(figures: VerifierStatistics) -> str:
     )
 
 
-def _workers(workers: tuple[WorkerStatistics, ...]) -> str:
+def _workers(figures: Statistics) -> str:
+    """What each did in this run, where others are on which machine, and what was done before."""
+    workers = figures.workers
     rows = [("worker", "nodes", "busy", "waiting", "idle", "tasks")]
     rows += [(str(number), *_shares(worker)) for number, worker in enumerate(workers)]
-    return table(rows, right=frozenset(range(6)))
+    before = figures.nodes - sum(worker.nodes for worker in workers)
+    if before > 0:
+        rows.append(("before", f"{before:,}", "", "", "", ""))
+    if not any(worker.host for worker in workers):
+        return table(rows, right=frozenset(range(6)))
+    places = ["machine", *(worker.host or "this one" for worker in workers), ""]
+    return table(
+        [(*row, place) for row, place in zip(rows, places, strict=False)],
+        right=frozenset(range(6)),
+    )
 
 
 def _shares(worker: WorkerStatistics) -> tuple[str, str, str, str, str]:

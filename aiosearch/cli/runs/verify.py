@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...capture import CaptureError, RunError
+from ...display.status_line import usual_line
 from ...documents import JsonValue
+from ...plain import plain
 from ...tensor import TensorType
+from ..inputs.functions import example_inputs
 from ..inputs.program_use import program_use
 from ..inputs.programs import (
     Statics,
+    function,
     input_names_of,
+    is_function,
     program_pair,
     runnable,
     sizes,
@@ -25,16 +32,50 @@ if TYPE_CHECKING:
     from ..commands.verify import VerifyArguments
 
 
+SAMPLED_ABOVE = 2**22
+"""Elements of a value above which floats are compared at a smaller shape: a distribution takes some
+seconds then."""
+
+
 def run(arguments: VerifyArguments) -> int:
-    """Compares two programs, or each of a file's graphs with one, and gives the exit code."""
-    judge = ProgramJudge(
+    """Compares two programs, or each of a file's graphs with one, and gives the exit code.
+
+    Where a person looks, what each layer says is shown until the verdict is there.
+    """
+    line = usual_line()
+    if line is None:
+        return _verified(arguments, _judge(arguments, None))
+    layers: dict[str, str] = {}
+
+    def show(text: str) -> None:
+        # A layer that is asked again says its last word, and floats how far they are.
+        layers[text.partition(":")[0]] = plain(text)
+        width = max(8, (shutil.get_terminal_size().columns - 1) // len(layers) - 3)
+        line.show(" | ".join(text[:width] for text in layers.values()))
+
+    try:
+        return _verified(arguments, _judge(arguments, show), line.close)
+    finally:
+        line.close()
+
+
+def _judge(arguments: VerifyArguments, show: Callable[[str], None] | None) -> ProgramJudge:
+    return ProgramJudge(
         arguments.seed,
         arguments.strict,
         not arguments.no_floats,
         program_use(arguments.input, arguments.inputs),
         arguments.tolerance,
         arguments.seconds,
+        None if arguments.full_size else SAMPLED_ABOVE,
+        show,
     )
+
+
+def _verified(
+    arguments: VerifyArguments, judge: ProgramJudge, ready: Callable[[], None] = lambda: None
+) -> int:
+    """Calls `ready` before the verdict is told."""
     if arguments.no_floats and (arguments.tolerance is not None or arguments.input):
         raise UsageError("--tolerance and --input are about floats, which --no-floats leaves out")
     if arguments.mugraph is not None:
@@ -49,6 +90,7 @@ def run(arguments: VerifyArguments) -> int:
             " they should be: --mugraph FILE --program NAME"
         )
     judgement = _compared(arguments, judge)
+    ready()
     if arguments.json:
         give_json({"programs": arguments.targets, **judgement.evidence})
     else:
@@ -59,6 +101,12 @@ def run(arguments: VerifyArguments) -> int:
 
 def _compared(arguments: VerifyArguments, judge: ProgramJudge) -> Judgement:
     first, second = arguments.targets
+    if not arguments.arg and is_function(first) and is_function(second):
+        example = example_inputs(first)
+        if example is not None:
+            if arguments.no_floats or arguments.inputs is not None:
+                raise UsageError(f"--no-floats and --inputs do not go with {first}_inputs")
+            return judge.calling(function(first), function(second), example)
     try:
         pair = program_pair(first, second, *_input_flags(arguments))
     except CaptureError as error:

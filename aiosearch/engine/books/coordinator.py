@@ -87,6 +87,8 @@ class Transaction(Struct, frozen=True):
     solutions: tuple[bytes, ...]
     costs: tuple[float, ...]
     keys: bytes
+    depths: Mapping[int, int] = {}
+    """See `WorkerReport.depths`."""
 
 
 class Outlets(Struct, frozen=True):
@@ -177,6 +179,7 @@ class Coordinator:
         # and on the board
         self._owners += 1
         self.seats[seat].enter(self._owners, self._clock())
+        self.seats[seat].host = host
         self._offers.join(self._owners, host)
         asker = (host or f"seat {seat}") if self._private_verdicts else ""
         begin = msgspec.structs.replace(
@@ -372,6 +375,7 @@ class Coordinator:
                 tuple(solution for part in parts for solution in part.solutions),
                 report.costs,
                 b"".join(part.keys for part in parts),
+                report.depths,
             )
         )
         # Offers were entered: only now may the worker lay them out

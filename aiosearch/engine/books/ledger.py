@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from ...strategies.contract import Task
@@ -34,6 +35,13 @@ class Ledger:
 
     def __getitem__(self, id: int) -> Bundle:
         return self._bundles[id]
+
+    def lowest_priority(self) -> float | None:
+        """The lowest score of an open subtree; None where the root is open, which has none yet."""
+        bundles = self._bundles.values()
+        if any(not bundle.blob for bundle in bundles):
+            return None
+        return min((bundle.priority for bundle in bundles), default=math.inf)
 
     @property
     def free(self) -> int:

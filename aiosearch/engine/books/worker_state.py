@@ -44,6 +44,7 @@ class WorkerState:
         self.sequence = 0
         """The number of the last report that is in the books."""
         self.counts = Counts()
+        self.host = ""
         self.reports = self.messages = self.bytes = self.tasks = self.steals = 0
         self.idle_ns = 0
         self.idle_since = 0
@@ -80,6 +81,7 @@ class WorkerState:
             busy=self.counts.busy_ns / 1e9,
             waiting=self.counts.waiting_ns / 1e9,
             idle=idle / 1e9,
+            host=self.host,
         )
 
     def leave(self) -> dict[int, Bundle]:

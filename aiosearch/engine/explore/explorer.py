@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from random import Random
 from typing import Any, Generic, TypeAlias
 
 from ...errors import ProblemError
@@ -34,6 +35,8 @@ SHORT_BATCH_NS = 100_000
 LONG_BATCH_NS = 400_000
 LARGEST_BATCH = 512
 """Bounds how long a pause is overlooked when nodes suddenly take longer than `LONG_BATCH_NS`."""
+_NO_NODE = object()
+"""Stands for the node where there is none yet."""
 CHECK_EVERY = 20_000
 """One node in this many is expanded twice, to catch an `expand` that is not repeatable."""
 
@@ -53,6 +56,8 @@ class Explorer(Generic[NodeT]):
         self.skip_errors = skip_errors
         self.clock = clock
         self.counts = Counts()
+        self.depths: dict[int, int] = {}
+        """How many of the nodes since the last report lie at which depth, or about how many."""
         self.found: list[tuple[Any, float | None]] = []
         """Solutions since the last report, each with its cost, or None where the problem
         has no `cost`."""
@@ -106,7 +111,7 @@ class Explorer(Generic[NodeT]):
         except (Exception, SystemExit) as error:
             if self.skip_errors:
                 return None
-            raise self._problem_error("expand", error, path()) from error
+            raise self._problem_error("expand", error, path(), node) from error
 
     def check_contract(self, node: NodeT, path: Callable[[], tuple[int, ...]]) -> None:
         """Expands a node twice, and sends it through its codec and back; raises `ProblemError`."""
@@ -123,11 +128,12 @@ class Explorer(Generic[NodeT]):
         self.check_round_trip(node, path)
 
     def _problem_error(
-        self, method: str, error: BaseException, path: tuple[int, ...]
+        self, method: str, error: BaseException, path: tuple[int, ...], node: object = _NO_NODE
     ) -> ProblemError:
         if isinstance(error, ProblemError):
             return error
-        reason = f"{type(error).__name__}: {error}"
+        where = "" if node is _NO_NODE else f" (node: {_short(node)})"
+        reason = f"{type(error).__name__}: {error}{where}"
         return ProblemError(self.name, method, reason, path)
 
     def take_found(self) -> list[tuple[Any, float | None]]:
@@ -138,6 +144,11 @@ class Explorer(Generic[NodeT]):
     def take_counts(self) -> Counts:
         counts, self.counts = self.counts, Counts()
         return counts
+
+    def take_depths(self) -> dict[int, int]:
+        """About how many nodes were explored at which depth since the last report."""
+        depths, self.depths = self.depths, {}
+        return depths
 
     def take_keys(self) -> bytes:
         """The keys claimed since the last report, where `record_keys` asks for them."""
@@ -234,9 +245,16 @@ class DepthFirstExplorer(Explorer[NodeT]):
         self._above: list[Iterator[NodeT]] = []
         self._unchecked = 0
         self._cost = self.capabilities.cost
+        self._unsampled = 0
+        self._chance = Random(0).random
 
     def _load(self, groups: list[Siblings[NodeT]]) -> None:
         self._backlog[:0] = reversed(groups)
+
+    def take_depths(self) -> dict[int, int]:
+        if self._unsampled:
+            self._sample_depth(len(self._above), 0)
+        return super().take_depths()
 
     @property
     def empty(self) -> bool:
@@ -280,41 +298,51 @@ class DepthFirstExplorer(Explorer[NodeT]):
         push = above.append
         pop = above.pop
         batch = self.batch
+        chance = self._chance
         before = clock()
-        deepest = done = inner = 0
+        deepest = done = inner = sampled = 0
         late = False
         try:
             while not late and done < nodes:
                 stop = min(done + batch, nodes)
-                while done < stop:
-                    # A `for` over the iterator resumes where the last one broke off, so the loop
-                    # can be left for a child level or for a look at the clock and costs no index
-                    for node in level:
-                        done += 1
-                        if solutions := find_solutions(node):
-                            self._report(solutions)
-                        if children := expand(node):
-                            # Almost every `expand` gives a list or a tuple: two pointer comparisons
-                            # instead of a call
-                            if (
-                                type(children) is list
-                                or type(children) is tuple
-                                or (children := as_children(children))
-                            ):
-                                inner += 1
-                                push(level)
-                                level = iter(children)
-                                if len(above) > deepest:
-                                    deepest = len(above)
+                # At a place that is drawn: in a regular tree every 512th node may lie at one depth
+                sample = done + 1 + int((stop - done) * chance())
+                for end in (sample, stop):
+                    while done < end:
+                        # A `for` over the iterator resumes where the last one broke off, so the
+                        # loop can be left for a child level or for a look at the clock and costs no
+                        # index
+                        for node in level:
+                            done += 1
+                            if solutions := find_solutions(node):
+                                self._report(solutions)
+                            if children := expand(node):
+                                # Almost every `expand` gives a list or a tuple: two pointer
+                                # comparisons instead of a call
+                                if (
+                                    type(children) is list
+                                    or type(children) is tuple
+                                    or (children := as_children(children))
+                                ):
+                                    inner += 1
+                                    push(level)
+                                    level = iter(children)
+                                    if len(above) > deepest:
+                                        deepest = len(above)
+                                    break
+                            elif children is None:
+                                raise TypeError(RETURNED_NONE)
+                            if done >= end:
                                 break
-                        elif children is None:
-                            raise TypeError(RETURNED_NONE)
-                        if done >= stop:
-                            break
-                    else:
-                        if not above:
-                            return False
-                        level = pop()
+                        else:
+                            if not above:
+                                return False
+                            level = pop()
+                    if sampled < sample:
+                        # A level that is not begun is that of the last node's children
+                        begun = _parts(level)[1] > 0 or not _left(level)
+                        self._sample_depth(len(above) - (not begun), done - sampled)
+                        sampled = done
                 # One look at the clock per batch: 50 ns each would be a tenth of the time of a
                 # small node
                 now = clock()
@@ -328,10 +356,18 @@ class DepthFirstExplorer(Explorer[NodeT]):
         finally:
             self._level = level
             self.batch = batch
+            self._unsampled += max(done - sampled, 0)
             self._count(done, inner, deepest)
         if self._unchecked >= CHECK_EVERY:
             self._sample()
         return late
+
+    def _sample_depth(self, below: int, nodes: int) -> None:
+        """Takes this node for all those since the last sample: counting each would take a tenth of
+        the time of a small node."""
+        depth = self._base.depth + below
+        self.depths[depth] = self.depths.get(depth, 0) + nodes + self._unsampled
+        self._unsampled = 0
 
     def _count(self, done: int, inner: int, deepest: int) -> None:
         counts = self.counts
@@ -368,7 +404,7 @@ class DepthFirstExplorer(Explorer[NodeT]):
             return
         path = steps(self._path())
         self._step_back()
-        raise self._problem_error(method, error, path) from error
+        raise self._problem_error(method, error, path, node) from error
 
     def _step_back(self) -> None:
         """Opens the node again that was taken last, so that a last report still holds it."""

@@ -206,7 +206,7 @@ class HeapExplorer(Explorer[NodeT]):
             if self.skip_errors:
                 self.counts.skipped += 1
                 return None
-            raise self._problem_error(method, error, steps(path)) from error
+            raise self._problem_error(method, error, steps(path), node) from error
         return value
 
     def run(self, deadline: int, nodes: int) -> int:
@@ -293,7 +293,8 @@ class HeapExplorer(Explorer[NodeT]):
             # Open again with its claim: without, the resumed search would take its own claim for a
             # duplicate
             heapq.heappush(self._heap, _claimed(entry) if claimed else entry)
-            raise self._problem_error(self._method, error, steps(entry[PATH])) from error
+            path, node = steps(entry[PATH]), entry[NODE]
+            raise self._problem_error(self._method, error, path, node) from error
         self.counts.skipped += 1
 
     def _admit(self, entry: HeapEntry) -> bool:
@@ -416,6 +417,7 @@ class HeapExplorer(Explorer[NodeT]):
         counts.leaves += not children
         if depth > counts.depth:
             counts.depth = depth
+        self.depths[depth] = self.depths.get(depth, 0) + 1
         for child in entries:
             heapq.heappush(self._heap, child)
 

@@ -148,6 +148,7 @@ class EventEmitter:
                 waiting=counts.waiting_ns / 1e9,
                 kept=sum(bundle.size for _, bundle in transaction.opened),
                 given=counts.published,
+                depths=transaction.depths,
             )
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 
@@ -21,11 +22,13 @@ def progress(
     seconds: float,
     rate: float,
     prunes: bool,
+    scored_by_bound: bool,
     refused: Mapping[str, str],
 ) -> Progress:
     """What hooks get a few times a second.
 
-    `prunes` says that the search leaves subtrees out, so that no time remaining can be told.
+    `prunes` says that the search leaves subtrees out, so that no time remaining can be told, and
+    `scored_by_bound` that the scores of subtrees are what no cost in them is below.
     """
     explored, remaining = _outlook(books, seconds, prunes)
     checks = questions.statistics() if questions else None
@@ -43,7 +46,20 @@ def progress(
         checks_in_flight=checks.in_flight if checks else 0,
         workers=sum(place.alive for place in books.seats),
         refused=refused,
+        bound=_bound(books, solutions) if scored_by_bound else None,
     )
+
+
+def _bound(books: Coordinator, solutions: SolutionSet) -> float | None:
+    """What no cost of a solution is below, here or to come.
+
+    A worker's subtrees count as of its last report: those below them have no lower bound.
+    """
+    lowest, best = books.ledger.lowest_priority(), solutions.best_cost
+    if lowest is None:
+        return None
+    bound = lowest if best is None else min(lowest, best)
+    return bound if math.isfinite(bound) else None
 
 
 def _outlook(books: Coordinator, seconds: float, prunes: bool) -> tuple[float, float | None]:

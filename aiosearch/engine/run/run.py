@@ -70,6 +70,13 @@ class SearchRun:
         self._capabilities = Capabilities.of(problem)
         self.name = self._capabilities.name
         self._cost = self._capabilities.cost
+        # What a journal holds may have been scored by another order.
+        self._scored_by_bound = (
+            self._cost is not None
+            and self._capabilities.bound is not None
+            and order.score(problem) == self._capabilities.bound
+            and not settings.resume
+        )
         solution_type = element_type(return_type(problem, "solutions"))
         self._decode = msgspec.msgpack.Decoder(solution_type).decode
         self._coordinator: Coordinator | None = None
@@ -445,9 +452,17 @@ class SearchRun:
         seconds, books = self.seconds, self._books
         rate = self._pace.rate(seconds, books.totals.nodes)
         prunes, refused = self._order.prunes, self._pool.refusals(self)
-        self._events.emit(
-            progress.progress(books, self.found, self._questions, seconds, rate, prunes, refused)
+        standing = progress.progress(
+            books,
+            self.found,
+            self._questions,
+            seconds,
+            rate,
+            prunes=prunes,
+            scored_by_bound=self._scored_by_bound,
+            refused=refused,
         )
+        self._events.emit(standing)
 
     # Watching
 

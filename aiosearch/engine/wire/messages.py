@@ -157,6 +157,8 @@ class WorkerReport(Struct, frozen=True, array_like=True, tag=11):
     where it has regained them."""
     took: tuple[tuple[int, int], ...] = ()
     """Other workers' offers that were taken: owners and numbers."""
+    depths: dict[int, int] = {}
+    """About how many of the nodes lie at which depth."""
 
 
 class VerdictRequest(Struct, frozen=True, array_like=True, tag=12):

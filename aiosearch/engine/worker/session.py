@@ -467,7 +467,7 @@ class WorkerSession:
         surplus = explorer.surplus + self._sharing.subtrees
         exchange = self._sharing.changes(self._sequence)
         solutions_with_costs = explorer.take_found()
-        counts = explorer.take_counts()
+        counts, depths = explorer.take_counts(), explorer.take_depths()
         # Encoding may raise ProblemError; what was taken from the explorer is lost then, and the
         # search with it
         solutions = [self._solutions.encode(solution) for solution, _ in solutions_with_costs]
@@ -489,6 +489,7 @@ class WorkerSession:
                 works=self._work_messages,
                 gone=exchange.gone,
                 took=exchange.took,
+                depths=depths,
             )
         )
         self._sequence += 1

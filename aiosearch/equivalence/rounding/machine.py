@@ -8,6 +8,7 @@ computed with, and rounded to float16 only when it is stored. `execute` does so 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -105,8 +106,17 @@ class RoundingMachine(Generic[V]):
     """What a load returns after a value was stored as an element type."""
 
 
-def execute(program: Program, machine: RoundingMachine[V], inputs: Sequence[V]) -> list[V]:
-    """The outputs of a program on a machine; a value is released after its last use."""
+class OutOfTimeError(Exception):
+    """A comparison has no time left; what it did until then stands."""
+
+
+def execute(
+    program: Program, machine: RoundingMachine[V], inputs: Sequence[V], until: float | None = None
+) -> list[V]:
+    """The outputs of a program on a machine; a value is released after its last use.
+
+    Raises `OutOfTimeError` between two terms once the monotonic clock has passed `until`.
+    """
     values: dict[Term, V] = dict(zip(program.inputs, inputs, strict=True))
     order = [term for term in program.terms() if term not in values]
     # Later terms overwrite earlier ones, so that the last use of each argument remains.
@@ -115,11 +125,18 @@ def execute(program: Program, machine: RoundingMachine[V], inputs: Sequence[V]) 
     # Overflow and invalid operations are results here, which the caller compares.
     with np.errstate(all="ignore"):
         for term in order:
+            require_time(until)
             values[term] = _step(term, machine, values)
             for argument in set(term.arguments):
                 if last[argument] is term and argument not in endpoints:
                     del values[argument]
     return [values[output] for output in program.outputs]
+
+
+def require_time(until: float | None) -> None:
+    """Raises `OutOfTimeError` once the monotonic clock has passed `until`."""
+    if until is not None and time.monotonic() > until:
+        raise OutOfTimeError
 
 
 def _step(term: Term, machine: RoundingMachine[V], values: dict[Term, V]) -> V:

@@ -22,6 +22,7 @@ from msgspec import Struct
 from ...measure.ratios import LOUD
 from ...tensor import Program, Term
 from ..candidates.jax_source import module, renamed, with_parameters
+from ..effort import UNFINISHED
 from .evidence import Evidence
 from .plain_fallback import HELPER, fallback
 
@@ -132,6 +133,11 @@ class Answer(Struct, frozen=True, dict=True):
     def id(self) -> str:
         """What a user calls it: the digits of `Key.digest`."""
         return self.key.digest.hex()
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a search has found it that was ended, and that the next call goes on with."""
+        return self.effort == UNFINISHED
 
     @property
     def speedup(self) -> float:

@@ -182,6 +182,8 @@ class Report(Struct, frozen=True):
     """The seconds after which something better was there, and how many times as fast it is."""
     unfinished: bool = False
     """Whether it was stopped before all that its effort allows was done; the next call goes on."""
+    closed_over: int = 0
+    """How many arrays the function reads from outside, such as weights of a module."""
 
     @property
     def faster(self) -> bool:
@@ -278,7 +280,17 @@ class Report(Struct, frozen=True):
         lines += [] if self.found or self.left_alone else ["nothing in it can be searched"]
         lines += [f"left alone: {why}" for why in self.left_alone]
         lines += [self.going_on] if self.unfinished else []
+        lines += [self.held] if self.closed_over else []
         return "\n".join(lines)
+
+    @property
+    def held(self) -> str:
+        """What holds of arrays that are read from outside."""
+        arrays = "1 array" if self.closed_over == 1 else f"{self.closed_over} arrays"
+        return (
+            f"reads {arrays} from outside, such as weights of a module: as under jax.jit, later"
+            " changes of them are not seen"
+        )
 
     @property
     def going_on(self) -> str:

@@ -100,7 +100,9 @@ def _head(report: Report) -> str:
     summary = pages.element("p", str(report.whole) if report.whole else str(report).split("\n")[0])
     unfinished = pages.element("p", report.going_on, "faint") if report.unfinished else ""
     heading = pages.element("h1", title(report))
-    return f"{heading}{where}<section>{gain}{summary}{pages.facts(figures)}{unfinished}</section>"
+    held = pages.element("p", report.held, "faint") if report.closed_over else ""
+    facts = pages.facts(figures)
+    return f"{heading}{where}<section>{gain}{summary}{facts}{unfinished}{held}</section>"
 
 
 def _timings(report: Report) -> tuple[float, float, float] | None:
@@ -271,7 +273,7 @@ def _outcome(outcome: Found, report: Report) -> str:
     bodies += _pictures(part.program if part is not None else "", answer.evidence.program or "")
     facts = "\n".join(answer.verdict) if answer.faster else ""
     if facts:
-        bodies += [pages.element("h3", "How it is verified"), pages.code(facts)]
+        bodies += [pages.element("h3", "How it is verified"), pages.code(facts, folded=True)]
     if answer.source:
         words = "Code, which is not used" if answer.faster else "Code as written"
         bodies.append(pages.details("Code" if used else words, pages.code(answer.text())))

@@ -56,6 +56,8 @@ class _TableWriter:
             blocks.append([self.paint(hint, Colour.FAINT)])
         if report.unfinished:
             blocks.append(self.wrapped(report.going_on))
+        if report.closed_over:
+            blocks.append(self.wrapped(report.held))
         return [line for block in _apart(blocks) for line in block]
 
     def paint(self, text: str, *colours: Colour) -> str:

@@ -36,6 +36,10 @@ def test_every_way_is_measured_and_the_base_is_added(cli: Cli, tmp_path: Path) -
         "queue depth-first height1, 2 workers",
     ]
     assert "one round has no interval" in done.err
+    head, row, *_ = done.out.splitlines()
+    assert head.split()[:5] == ["way", "time", "speed-up", "nodes", "solutions"]
+    nodes, _solutions = re.findall(r" ([\d,]+)(?= )", row.partition("worker")[2])[:2]
+    assert int(nodes.replace(",", "")) > 1_000
     with (tmp_path / "out.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 3
     assert (tmp_path / "out.svg").read_text().startswith("<svg")

@@ -173,6 +173,24 @@ def test_old_answers_are_forgotten_by_their_age(cli: Cli, kept: Path) -> None:
         assert cli("results", "forget", *words).code == 2
 
 
+def test_what_an_ended_search_has_found_is_marked(cli: Cli, kept: Path) -> None:
+    assert "so far" not in cli("results", "list").out
+    with Results.open() as results:
+        results.keep(msgspec.structs.replace(answer(4, name="ended"), effort="unfinished"))
+    told = cli("results", "list").out
+    (row,) = [line for line in told.splitlines() if " ended " in line]
+    assert "x so far" in row
+    assert "so far: from a search that was ended" in told
+
+
+def test_the_newest_answers_may_be_kept_alone(cli: Cli, kept: Path) -> None:
+    with Results.open() as results:
+        results.keep(msgspec.structs.replace(answer(4, name="newest"), made=time.time() + 9))
+    assert cli("results", "forget", "--keep", "1").out == f"removed 3 answers from {kept}\n"
+    assert [one["name"] for one in cli("results", "list", "--json").events[0]] == ["newest"]
+    assert "whole number" in cli("results", "forget", "--keep", "some").err
+
+
 def test_all_that_is_forgotten_is_unfinished_work_too(cli: Cli, kept: Path) -> None:
     question = answer(1).key.digest
     with closing(WorkStore(kept)) as work:

@@ -7,7 +7,8 @@ import pytest
 from trees import Words
 
 from aiosearch import Search, SearchStatus
-from aiosearch.events import AnyEvent, Improved, SearchFinished, SearchStarted
+from aiosearch.events import AnyEvent, Improved, Progress, SearchFinished, SearchStarted
+from aiosearch.workloads import TSP
 
 
 async def test_hooks_hear_everything_in_order() -> None:
@@ -57,6 +58,23 @@ async def test_a_hook_may_stop_the_search() -> None:
     async with Search(Words(letters=4, length=9), workers=1, on=enough) as search:
         result = await search.wait()
     assert (result.status, result.reason) == (SearchStatus.CANCELLED, "five are enough")
+
+
+async def test_a_hook_may_stop_it_where_the_best_cost_is_near_enough_to_the_bound() -> None:
+    """The bound is what no cost is below, so that the gap says how much could be gained."""
+
+    def near_enough(event: AnyEvent) -> None:
+        if isinstance(event, Progress) and event.bound is not None and event.best_cost is not None:
+            assert event.bound <= event.best_cost
+            if event.best_cost - event.bound <= 0.2 * event.best_cost:
+                search.stop("within 20 %")
+
+    problem = TSP(40, 3)
+    async with Search(problem, workers=0, on=near_enough, progress_seconds=0.01) as search:
+        result = await search.wait()
+    assert (result.status, result.reason) == (SearchStatus.CANCELLED, "within 20 %")
+    assert result.best_cost is not None
+    assert result.best_cost <= problem.bound(problem.root()) * 1.25
 
 
 async def test_a_burst_of_events_does_not_hold_up_the_loop() -> None:

@@ -62,6 +62,7 @@ async def test_an_error_names_method_and_path(
     error = caught.value
     assert (error.problem, error.method, error.path) == ("Trouble", method, (1, 0, 2))
     assert reason in str(error)
+    assert "(node: " in str(error)
     assert f"Trouble.{method} at node root/1/0/2" in str(error)
 
 

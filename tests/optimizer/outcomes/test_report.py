@@ -56,6 +56,15 @@ def test_where_the_whole_is_not_faster_nothing_is_announced() -> None:
         assert "times as fast" not in str(report)
 
 
+def test_arrays_from_outside_are_said_to_stay_as_they_were() -> None:
+    report = Report(PARTS[:1], (), 1.0, closed_over=2)
+    for told in (str(report), report.table(), report._repr_html_()):
+        words = " ".join(told.split())
+        assert "reads 2 arrays from outside" in words
+        assert "later changes of them are not seen" in words
+    assert "from outside" not in str(Report(PARTS[:1], (), 1.0))
+
+
 def test_a_function_that_is_one_program_has_its_figure() -> None:
     report = Report(PARTS[:1], (), 1.0)
     assert str(report).startswith("f_1: 3.05 times as fast as written, 8.89 times as fast as the")
