@@ -93,8 +93,9 @@ class VerdictStore:
     def oldest(self) -> float | None:
         """When the oldest verdict was written, in seconds since 1970; None where there is none."""
         with translated():
-            (made,) = self._database.execute("SELECT min(made) FROM verdicts").fetchone()
-        return made
+            query = self._database.execute("SELECT min(made) FROM verdicts")
+            row: tuple[float | None] = query.fetchone()
+        return row[0]
 
     def remove_before(self, moment: float) -> int:
         """Removes what was written before a time, and says how many there were."""

@@ -227,7 +227,8 @@ class _Judge:
         if proof.proved:
             return replace(verdict, status=Status.PROVED, scope=_all_shapes(general))
         if fields.outcome == "agree":
-            return replace(verdict, status=Status.TESTED, scope=f"at {verdict.shape}")
+            scope = f"in exact arithmetic at {verdict.shape}"
+            return replace(verdict, status=Status.TESTED, scope=scope)
         return verdict
 
     def _in_floats(self, verdict: Verdict) -> Verdict:
@@ -244,6 +245,9 @@ class _Judge:
                 return replace(
                     verdict, status=Status.CANNOT_JUDGE, scope="", reason=_undecided(floats)
                 )
+            if floats.outcome == "agree" and verdict.status is Status.TESTED:
+                at = floats.shape or "the shapes given"
+                verdict = replace(verdict, scope=f"{verdict.scope}, and in floats at {at}")
             if floats.outcome != "differ":
                 return verdict
         elif verdict.status is Status.PROVED:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from testkit.programs.random_programs import random_program
 
-from aiosearch.equivalence import Status, verify
+from aiosearch.equivalence import ProofWork, Status, verify
 from aiosearch.equivalence.rounding.machine import MOST
 from aiosearch.tensor import DType, Program, ShapeError, Term, apply, literal, tensor
 
@@ -228,3 +228,14 @@ def test_floats_alone_decide_where_that_is_asked_and_nothing_else_tells() -> Non
     assert alone.status is Status.TESTED
     assert alone.scope.startswith("in floats only, at these shapes: ")
     assert verify(a, program(even * even + X), floats_alone=True).status is Status.REFUTED
+
+
+def test_what_is_tested_says_at_which_shapes() -> None:
+    """The small shape is that of exact arithmetic: floats were compared at the one given."""
+    a, b = program(X * (Y + 1)), program(X * Y + X)
+    verdict = verify(a, b, work=ProofWork(1))
+    assert verdict.status is Status.TESTED
+    assert verdict.scope.startswith("in exact arithmetic at X0=3, X1=3")
+    assert verdict.scope.endswith(", and in floats at the shapes given")
+    without = verify(a, b, work=ProofWork(1), floats=False)
+    assert "floats" not in without.scope
