@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .costs import FaithfulModel, StepCostModel
     from .detection import detect_cluster
     from .errors import ClusterError, MappingError, PatternError, PlanError
+    from .jaxpr_patterns import JaxPatterns, capture_patterns
     from .levels import Level, flatten
     from .mapped_program import MappedProgram, map_program
     from .patterns import (
@@ -51,6 +52,7 @@ __all__ = [
     "Distance",
     "FaithfulModel",
     "GroupLocation",
+    "JaxPatterns",
     "Level",
     "MappedProgram",
     "MappingError",
@@ -67,6 +69,7 @@ __all__ = [
     "SplitSizes",
     "StepCostModel",
     "Team",
+    "capture_patterns",
     "detect_cluster",
     "flatten",
     "map_program",
@@ -97,6 +100,8 @@ __getattr__ = lazily(
         "MappingError": ".errors",
         "PatternError": ".errors",
         "PlanError": ".errors",
+        "JaxPatterns": ".jaxpr_patterns",
+        "capture_patterns": ".jaxpr_patterns",
         "Level": ".levels",
         "flatten": ".levels",
         "MappedProgram": ".mapped_program",
