@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         Node,
         ProcessorKind,
     )
-    from .costs import FaithfulModel, StepCostModel
+    from .costs import CalibratedModel, FaithfulModel, StepCostModel
     from .detection import detect_cluster
     from .errors import ClusterError, MappingError, PatternError, PlanError
     from .jaxpr_patterns import JaxPatterns, capture_patterns
@@ -46,6 +46,7 @@ __all__ = [
     "Array",
     "CacheGroup",
     "CacheLevel",
+    "CalibratedModel",
     "Cluster",
     "ClusterError",
     "ComputeDevice",
@@ -95,6 +96,7 @@ __getattr__ = lazily(
         "Node": ".clusters",
         "detect_cluster": ".detection",
         "StepCostModel": ".costs",
+        "CalibratedModel": ".costs",
         "FaithfulModel": ".costs",
         "ClusterError": ".errors",
         "MappingError": ".errors",

@@ -53,7 +53,7 @@ Demands: TypeAlias = dict[int, frozenset[Demand]]
 TRANSCENDENTAL = 8
 """Operations that an exponential, logarithm or their like counts as."""
 DEAR = frozenset(
-    [
+    {
         "acos",
         "acosh",
         "asin",
@@ -83,10 +83,10 @@ DEAR = frozenset(
         "sqrt",
         "tan",
         "tanh",
-    ]
+    }
 )
 VIEWS = frozenset(
-    [
+    {
         "broadcast_in_dim",
         "concatenate",
         "convert_element_type",
@@ -100,7 +100,7 @@ VIEWS = frozenset(
         "squeeze",
         "stop_gradient",
         "transpose",
-    ]
+    }
 )
 """What only says where elements are: it is repeated in every pattern that reads it."""
 

@@ -23,7 +23,7 @@ from ..limits import Limits
 from ..pool import Pool
 from ..search import Search
 from .clusters import Cluster
-from .costs import FaithfulModel
+from .costs import MODELS
 from .errors import MappingError
 from .fusion import FusedStep, fuse, fused_score
 from .mappings import MappingResult, report
@@ -73,6 +73,7 @@ async def map_program(
     overlap: float = 0.0,
     width: int = 1,
     solver: str = "highs",
+    model: str = "faithful",
     gain: float = GAIN,
     workers: int = 0,
     pool: Pool | None = None,
@@ -81,6 +82,7 @@ async def map_program(
     """Searches for the mapping of least predicted time.
 
     - `sizes`: how calls and data are cut; None halves them until that no longer helps.
+    - `model`: `faithful` for the published model, `calibrated` for the one of `CalibratedModel`.
     - `width`: how many sets of teams each level continues with; 1 is stair climbing.
     - `workers`, `pool`, `limits`: as for `Search`.
     """
@@ -89,7 +91,7 @@ async def map_program(
     async def searched(at: SplitSizes) -> tuple[MappingResult, SizeTrial]:
         problem = Mapping(
             program=program, cluster=cluster, sizes=at, lookahead=lookahead, overlap=overlap,
-            width=width, solver=solver,
+            width=width, solver=solver, model=model,
         )  # fmt: skip
         begun = time.perf_counter()
         placement: Document = {"workers": workers} if pool is None else {"pool": pool}
@@ -122,7 +124,7 @@ async def map_program(
         sizes=sizes,
         result=result,
         fused=fused,
-        fused_score=fused_score(FaithfulModel(cluster, overlap), fused),
+        fused_score=fused_score(MODELS[model](cluster, overlap), fused),
         trials=tuple(trials),
     )
 

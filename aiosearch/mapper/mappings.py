@@ -54,6 +54,8 @@ class Holder(NamedTuple):
 
     team: Team
     step: int
+    cached: bool = True
+    """Whether it is in the team's cache, or in its device's memory only."""
 
 
 class DataHolders:

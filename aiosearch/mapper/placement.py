@@ -24,7 +24,7 @@ from .clusterfiles import read_cluster
 from .clusters import Cluster, ProcessorKind
 from .errors import PlanError
 from .measured_cluster import this_machine
-from .plans import TRANSCENDENTAL, PlacementPlan, describe_plan, predict_teams
+from .plans import TRANSCENDENTAL, PlacementPlan, describe_plan, on_first_cpu, predict_teams
 from .rows.blocked import RowBlocks, RowRunner, memory_of
 from .rows.choice import choose_rows
 from .rows.demands import Pulled
@@ -145,7 +145,7 @@ class _Placer:
         pulled = choose_rows(flat)
         if pulled is None or pulled.share < LEAST_SHARE:
             return self._as_it_is(pulled, "its rows depend on each other")
-        if any(leaf.devices() != {jax.devices("cpu")[0]} for leaf in self.leaves):
+        if not all(map(on_first_cpu, self.leaves)):
             return self._as_it_is(pulled, "its arguments are not on the first CPU device")
         blocks = RowBlocks(pulled)
         # An original that does not fit is no alternative, however fast it is.

@@ -116,7 +116,9 @@ class PlacementPlan(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         leaves, tree = jax.tree_util.tree_flatten(args)
         runner = self._runner
-        if runner is None or kwargs or tree != self._in or kinds_of(leaves) != self._kinds:
+        fits = not kwargs and tree == self._in and kinds_of(leaves) == self._kinds
+        # Blocks are compiled for the first CPU device; what lies elsewhere runs where it is.
+        if runner is None or not fits or not all(map(on_first_cpu, leaves)):
             original: R = self._original(*args, **kwargs)
             return original
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
@@ -244,6 +246,13 @@ class PlacementPlan(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<plan of {self.description.function}: {self.description.schedule or 'as it is'}>"
+
+
+def on_first_cpu(leaf: Leaf) -> bool:
+    """Whether a value is, or will be put, on the CPU device that plans run on."""
+    if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer):
+        return True
+    return leaf.devices() == {jax.devices("cpu")[0]}
 
 
 def kinds_of(leaves: Sequence[Leaf]) -> tuple[PlanArgument, ...]:

@@ -39,7 +39,7 @@ from .assignment.greedy import solve_greedily
 from .assignment.highs import solve_with_highs
 from .assignment.problem import Solution, StepProblem, pose
 from .clusters import Cluster
-from .costs import FaithfulModel, StepCostModel, step_cost
+from .costs import MODELS, FaithfulModel, StepCostModel, step_cost
 from .errors import MappingError
 from .levels import Level, flatten
 from .mappings import Assignment, DataHolders, MappingResult, StepMapping
@@ -96,8 +96,12 @@ class Mapping(Struct, frozen=True, kw_only=True, dict=True):
     width: int = 1
     solver: str = "highs"
     renaming: bool = False
+    model: str = "faithful"
 
     def __post_init__(self) -> None:
+        if self.model not in MODELS:
+            hint = nearest(self.model, MODELS)
+            raise MappingError(f"there is no model {self.model!r}{hint}: {', '.join(MODELS)}")
         if self.solver not in SOLVERS:
             hint = nearest(self.solver, SOLVERS)
             raise MappingError(f"there is no solver {self.solver!r}{hint}: {', '.join(SOLVERS)}")
@@ -149,7 +153,7 @@ class Mapping(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _climber(self) -> _Climber:
-        model = FaithfulModel(self.cluster, self.overlap)
+        model = MODELS[self.model](self.cluster, self.overlap)
         return _Climber(self.cluster, model, [level for _, level in self._levels], self.solver)
 
     def result(self, solution: Climb) -> MappingResult:
@@ -203,7 +207,7 @@ class _Climber:
     def _holdings(self, node: Climb) -> DataHolders:
         """What is held where after a node's steps; that of its parent is usually remembered."""
         if not node.steps:
-            return DataHolders()
+            return self.model.holdings()
         holdings = self._climbed.get(node.steps)
         if holdings is None:
             before = self._holdings(Climb(node.steps[:-1]))
