@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .detection import detect_cluster
     from .errors import ClusterError, MappingError, PatternError, PlanError
     from .jaxpr_patterns import JaxPatterns, capture_patterns
+    from .layouts import MeshCosts
     from .levels import Level, flatten
     from .mapped_program import MappedProgram, map_program
     from .patterns import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     )
     from .placement import place
     from .plans import PlacementPlan, read_plan
+    from .sharding import ShardingPlan, shard
     from .splits import SplitSizes
     from .teams import Team
 
@@ -57,6 +59,7 @@ __all__ = [
     "Level",
     "MappedProgram",
     "MappingError",
+    "MeshCosts",
     "Nested",
     "Node",
     "Pattern",
@@ -67,6 +70,7 @@ __all__ = [
     "PlacementPlan",
     "PlanError",
     "ProcessorKind",
+    "ShardingPlan",
     "SplitSizes",
     "StepCostModel",
     "Team",
@@ -78,6 +82,7 @@ __all__ = [
     "read_cluster",
     "read_plan",
     "read_program",
+    "shard",
     "write_cluster",
 ]
 
@@ -119,6 +124,9 @@ __getattr__ = lazily(
         "place": ".placement",
         "PlacementPlan": ".plans",
         "read_plan": ".plans",
+        "MeshCosts": ".layouts",
+        "ShardingPlan": ".sharding",
+        "shard": ".sharding",
         "SplitSizes": ".splits",
         "Team": ".teams",
     },

@@ -4,7 +4,7 @@ Streams are those of a triad, a = b + s * c, in this process: of a core alone, a
 once, over arrays four times as large as the last-level cache for memory, and an eighth of it for
 the cache. Operations are those of a product of matrices, which is the fastest that XLA does. Each
 figure is the best of several runs, as whatever else runs can only make it lower; run it on an idle
-machine.
+machine. What `aiosearch cluster measure` measured is kept for later plans.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +22,11 @@ import numpy as np
 from msgspec import Struct, structs
 
 from ..capture.jax_types import NumpyArray
+from ..folders import cache_folder, make_folder
+from .clusterfiles import read_cluster, write_cluster
 from .clusters import MEGA, Cluster, ProcessorKind
+from .detection import detect_cluster
+from .errors import ClusterError
 
 RUNS = 5
 SIDE, PRODUCTS = 384, 40
@@ -134,3 +140,38 @@ def _dispatch() -> float:
     nothing = jax.jit(lambda x: x + 1)
     x = jnp.zeros(())
     return _best(lambda: nothing(x).block_until_ready(), 50)
+
+
+def kept_cluster_path() -> Path:
+    """The file in the user's cache folder."""
+    return cache_folder() / "cluster.json"
+
+
+def keep_cluster(cluster: Cluster) -> Path:
+    """Writes a measured description where `this_machine` finds it, and gives the path."""
+    path = kept_cluster_path()
+    make_folder(path.parent)
+    write_cluster(cluster, path)
+    return path
+
+
+def this_machine() -> Cluster:
+    """What was measured, as long as it is of the cores that this process may use now.
+
+    Otherwise what is detected, with assumed speeds.
+    """
+    detected = detect_cluster()
+    with suppress(ClusterError):
+        measured = read_cluster(kept_cluster_path())
+        if _core_names(measured) == _core_names(detected):
+            return measured
+    return detected
+
+
+def _core_names(cluster: Cluster) -> list[tuple[str, str, int]]:
+    return [
+        (node.identifier, group.identifier, group.cores)
+        for node in cluster.nodes
+        for device in node.devices
+        for group in device.groups
+    ]

@@ -20,10 +20,10 @@ from anyio import to_thread
 
 from ..arguments import is_positive, is_whole, require
 from ..capture.jax_types import Function, Leaf, PyTree
+from .calibration import this_machine
 from .clusterfiles import read_cluster
 from .clusters import Cluster, ProcessorKind
 from .errors import PlanError
-from .measured_cluster import this_machine
 from .plans import TRANSCENDENTAL, PlacementPlan, describe_plan, on_first_cpu, predict_teams
 from .rows.blocked import RowBlocks, RowRunner, memory_of
 from .rows.choice import choose_rows

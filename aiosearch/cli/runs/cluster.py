@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...mapper import Cluster, detect_cluster
+from ...mapper.calibration import keep_cluster
 from ...mapper.clusterfiles import describe_cluster
-from ...mapper.measured_cluster import keep_cluster
 from ..output.files import require_place, write
 from ..output.streams import Exit, give, give_json, tell
 from ..output.table import table

@@ -9,7 +9,7 @@ import pytest
 from testkit.hosts.console import Cli
 
 from aiosearch.mapper import read_cluster
-from aiosearch.mapper.measured_cluster import keep_cluster, this_machine
+from aiosearch.mapper.calibration import keep_cluster, this_machine
 
 SOURCE = """\
 import jax.numpy as jnp
