@@ -53,8 +53,8 @@ ALLOWED = {
     },
     "cuda": {"_lazy", "codegen", "errors", "folders", "tensor"},
     "mapper": {
-        "_lazy", "arguments", "capture", "documents", "errors", "folders", "limits", "pool",
-        "search",
+        "_lazy", "arguments", "capture", "documents", "errors", "folders", "limits", "memory",
+        "pool", "processes", "remote", "search",
     },
     "recording": {"_lazy", "lab"},
     "tuner": {

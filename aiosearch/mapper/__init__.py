@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .sharding import ShardingPlan, shard
     from .splits import SplitSizes
     from .teams import Team
+    from .workers import TeamProgram, TeamWorkers, WorkerCores
 
 __all__ = [
     "Access",
@@ -74,6 +75,9 @@ __all__ = [
     "SplitSizes",
     "StepCostModel",
     "Team",
+    "TeamProgram",
+    "TeamWorkers",
+    "WorkerCores",
     "capture_patterns",
     "detect_cluster",
     "flatten",
@@ -129,5 +133,8 @@ __getattr__ = lazily(
         "shard": ".sharding",
         "SplitSizes": ".splits",
         "Team": ".teams",
+        "TeamProgram": ".workers",
+        "TeamWorkers": ".workers",
+        "WorkerCores": ".workers",
     },
 )

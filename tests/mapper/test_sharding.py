@@ -108,9 +108,8 @@ def test_few_rows_divide_the_weights_and_many_rows_the_batch() -> None:
 def test_a_deep_transformer_is_planned_at_once() -> None:
     """32 layers on a mesh of 64: folded, exact, and within memory with a bound beside it."""
     make = lambda shape: jax.ShapeDtypeStruct(shape, jnp.bfloat16)  # noqa: E731 - an argument
-    args = (
-        jax.ShapeDtypeStruct((64, 512), jnp.int32), make((32000, 1024)), weights(32, 1024, 4096, make)
-    )  # fmt: skip
+    tokens = jax.ShapeDtypeStruct((64, 512), jnp.int32)
+    args = (tokens, make((32000, 1024)), weights(32, 1024, 4096, make))
     free = shard(transformer, *args, mesh=(8, 8))
     assert free.gap < 1e-6
     limit = free.argument_bytes // 16
