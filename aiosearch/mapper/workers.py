@@ -215,6 +215,9 @@ class TeamWorkers:
             raise PlanError("a plan needs at least one team")
         self.teams = [_Team(f"team {number}", kind) for number, kind in enumerate(kinds)]
         self.teams += [_Team(f"the team at {link.peer}", link=link) for link in links]
+        # Teams that are gone leave `teams`, and still have to be waited for.
+        self._started = list(self.teams)
+        self._programs: list[TeamProgram] = []
 
     async def __aenter__(self) -> Self:
         try:
@@ -243,14 +246,16 @@ class TeamWorkers:
         await self._end()
 
     async def _end(self) -> None:
-        for team in self.teams:
+        for team in self._started:
             if team.child is not None:
                 team.child.kill()
             if team.link is not None:
                 team.link.close("the plan is over")
-        for team in self.teams:
+        for team in self._started:
             if team.child is not None:
                 await team.child.reap()
+        for program in self._programs:
+            program.close()
 
     async def load(
         self,
@@ -265,6 +270,7 @@ class TeamWorkers:
         measured without it. Raises PlanError where the function has no rows.
         """
         program = TeamProgram(self, function, args, block)
+        self._programs.append(program)
         await program.share_out(shares)
         return program
 
@@ -344,7 +350,7 @@ class TeamProgram:
         return jax.tree_util.tree_unflatten(self._trees[1], results)
 
     def close(self) -> None:
-        """Gives the shared memory back."""
+        """Gives the shared memory back; `TeamWorkers` does so when it is left."""
         self._memory.close()
 
     def _fill(self, args: Sequence[PyTree]) -> None:

@@ -79,7 +79,6 @@ async def test_teams_of_unlike_speed_give_what_the_function_gives() -> None:
             await program(ARGS[0][:5], ARGS[1])
         with pytest.raises(PlanError, match="add up to 1009 rows"):
             await workers.load(layers, *ARGS, shares=[1, 2])
-        program.close()
 
 
 async def test_a_team_that_dies_in_the_middle_is_said_or_replaced() -> None:
@@ -97,7 +96,6 @@ async def test_a_team_that_dies_in_the_middle_is_said_or_replaced() -> None:
             else:
                 close(await running)
         assert program.shares == [ROWS]
-        program.close()
 
 
 async def test_what_cannot_be_shared_out_is_said() -> None:
@@ -122,7 +120,6 @@ async def test_two_hosts_share_a_program() -> None:
         hosts[1].send_signal(signal.SIGKILL)
         with pytest.raises(PlanError, match=r"the team at .* is gone .* in the middle of rows"):
             await running
-        program.close()
 
 
 async def test_rows_of_a_host_that_is_gone_are_computed_here() -> None:
@@ -137,4 +134,3 @@ async def test_rows_of_a_host_that_is_gone_are_computed_here() -> None:
             await host.wait()
         close(await program(*ARGS, again=True))
         assert program.shares == [ROWS]
-        program.close()
