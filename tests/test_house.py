@@ -44,8 +44,8 @@ ALLOWED = {
     "optimizer": {
         "_blocking", "_lazy", "_switch_interval", "arguments", "capture", "charts", "codegen",
         "database", "display",
-        "devices", "equivalence", "errors", "folders", "limits", "measure", "memory", "orders",
-        "pool", "problem", "processes", "search", "superoptimizer", "tensor",
+        "devices", "equivalence", "errors", "folders", "limits", "mapper", "measure", "memory",
+        "orders", "pool", "problem", "processes", "search", "superoptimizer", "tensor",
     },
     "superoptimizer": {
         "_lazy", "checks", "devices", "equivalence", "errors", "events", "limits", "measure",

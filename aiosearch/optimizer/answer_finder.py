@@ -349,6 +349,7 @@ class AnswerFinder:
         return CandidateQuestion(
             program, budget, self.seed, self.strict, subject.constant, threads, gpu,
             mosaic=bool(gpu) and has_mosaic(), gpu_units=gpu_units() if gpu else 0,
+            row_blocks=self.platform == "cpu",
         )  # fmt: skip
 
     def _answered(self, key: Key, name: str, selection: Selection, effort: str) -> Answer:

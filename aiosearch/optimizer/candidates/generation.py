@@ -48,13 +48,15 @@ from .candidate_names import (
 )
 from .cpu_kernels import CpuKernels
 from .gpu_kernels import GpuKernels, KernelPrinter, describe_missing_kernels
-from .jax_source import emit, emit_pack, merged, names
+from .jax_source import block_rows, emit, emit_blocked, emit_pack, merged, names
 from .schedule_point import KernelSource, KernelSpace, SchedulePoint
 from .spellings import Spelling, spellings
 from .weight_packing import PackedProgram, merge_weights, packings
 
 REWRITES_AS_KERNELS = 3
 """How many of the programs that rules make are run as kernels."""
+BLOCKED_FORMS = 2
+"""How many programs, the original among them, are also run in blocks of rows."""
 COMPOSED_PROGRAMS = 2
 """How many programs the superoptimizer may add to those of the algebra."""
 
@@ -79,6 +81,8 @@ class CandidateQuestion(Struct, frozen=True):
     gpu_units: int = 0
     """The multiprocessors of the GPU itself, which may only be built like the one of that name; 0
     for as many as that has."""
+    row_blocks: bool = False
+    """Whether rows are also computed block by block, as pays where caches are what is short."""
 
 
 class Prepacking(Struct, frozen=True):
@@ -143,6 +147,8 @@ class CandidateGenerator:
         ways = [list(_ways(form)) for form in rewrites]
         # The original in its plain spelling is the first of the first list, and so of the race.
         chosen = _by_turns(ways, question.budget.contenders)
+        if question.row_blocks:
+            chosen += [way for form in rewrites[:BLOCKED_FORMS] for way in _blocked_ways(form)]
         # A weight that stays the same allows rewrites that pay only then, such as products of
         # weights.
         if question.constant:
@@ -353,6 +359,17 @@ def _ways(form: _VerifiedRewrite) -> Iterator[CandidateSource]:
     for spelling, source in _spelled(form.program, form.number == 0):
         how = form.described(spelling_name(spelling, form.program))
         yield CandidateSource(how, form.number, packed, source, function, form.verdict)
+
+
+def _blocked_ways(form: _VerifiedRewrite) -> Iterator[CandidateSource]:
+    """The program with its rows computed block by block, where they allow that."""
+    function, _ = names(form.program)
+    for rows in block_rows(form.program):
+        source = emit_blocked(form.program, rows)
+        if source is not None:
+            how = form.described(f"blocks of {rows:,} rows")
+            packed = to_json(form.program)
+            yield CandidateSource(how, form.number, packed, source, function, form.verdict)
 
 
 def _packed_ways(form: _VerifiedRewrite, constant: tuple[int, ...]) -> Iterator[CandidateSource]:

@@ -20,18 +20,23 @@ from __future__ import annotations
 import ast
 import builtins
 import keyword
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from string import ascii_lowercase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...codegen.pallas import dialect
-from ...tensor import DType, Program, Term, apply
+from ...tensor import DType, Program, Term, apply, tensor
+from ...tensor.analysis.substitution import rebuilt
+from ...tensor.errors import TensorError
+from ...tensor.operator import NUMBERS
+from ...tensor.sizes import Dim
 from ...tensor.terms import INPUT, LITERAL
-from ...tensor.types import HALVES, JAX_NAMES
+from ...tensor.types import ARRAY_NAMES, BYTES, HALVES, JAX_NAMES
 from .jax_expressions import SourceExpression, matmul, number, operator_expression
 from .spellings import ProductSpelling, Spelling, products
 
@@ -203,6 +208,138 @@ def emit(program: Program, spelling: Spelling = Spelling()) -> str:  # noqa: B00
 def emit_pack(program: Program) -> str:
     """A module like that of `emit`, whose function gives a tuple, whatever is in it."""
     return _Module(program, Spelling(), always_tuple=True).text()
+
+
+def emit_blocked(program: Program, rows: int) -> str | None:
+    """A module like that of `emit` in which so many rows of the results are computed at once.
+
+    Example, of `tanh(x @ w)` with x of f32[4096, 64] and 1024 rows:
+
+        def f(x, w):
+            def block(x):
+                return jnp.tanh(x @ w)
+            return lax.map(block, x.reshape(4, 1024, 64)).reshape(4096, 64)
+
+    `None` where results have no such rows: where their axis 0 differs, or is not a multiple, or
+    where rows need more than the same rows of some inputs and all of others.
+    """
+    total = program.outputs[0].shape[0] if program.outputs[0].shape else 0
+    if not isinstance(total, int) or total % rows or total < 2 * rows:
+        return None
+    if any(output.shape[:1] != (total,) for output in program.outputs):
+        return None
+    by_rows = _inputs_by_rows(program)
+    if not by_rows:
+        return None
+
+    def resize(dim: Dim) -> Dim:
+        # Axes of that length other than the rows would be resized as well: what is then built is
+        # not what `_inputs_by_rows` has looked at, and has no such shape.
+        return rows if dim == total else dim
+
+    inputs = [
+        tensor(
+            term.parameter("name"),
+            term.dtype,
+            [resize(dim) for dim in term.shape] if at in by_rows else term.shape,
+            term.parameter("labels"),
+        )
+        for at, term in enumerate(program.inputs)
+    ]
+    try:
+        (block,) = rebuilt([program], inputs, lambda _term, _name, _at, dim: resize(dim), NUMBERS)
+    except TensorError:
+        return None
+    if any(
+        part.shape != (rows, *whole.shape[1:])
+        for part, whole in zip(block.outputs, program.outputs, strict=True)
+    ):
+        return None
+    return _around_blocks(program, block, by_rows, total // rows, rows)
+
+
+BLOCK_BYTES = 512 * 1024
+"""Bytes of the widest value in a block: measured to be best on second-level caches of 1 to 2 MB."""
+STREAMED_BYTES = 8 * 1024 * 1024
+"""Bytes of the widest value below which caches hold all of a program anyway."""
+
+
+BY_ROWS = 0.999
+"""How much of a program must be computed by rows for blocks of them."""
+
+
+def block_rows(program: Program) -> list[int]:
+    """How many rows a block should have, if blocks are worth a trial: powers of two that divide all
+    rows, one for which the widest value of a block is `BLOCK_BYTES` long and one of four times."""
+    total = program.outputs[0].shape[0] if program.outputs[0].shape else 0
+    sizes = [
+        math.prod(term.shape) * BYTES.get(term.dtype, 4)
+        for term in program.terms()
+        if all(isinstance(dim, int) for dim in term.shape)
+    ]
+    widest = max(sizes, default=0)
+    if not isinstance(total, int) or total < 2 or widest < STREAMED_BYTES:
+        return []
+    rows = 1 << max(0, int(BLOCK_BYTES * total // widest).bit_length() - 1)
+    return [each for each in (rows, 4 * rows) if total % each == 0 and total >= 2 * each]
+
+
+def _around_blocks(
+    program: Program, block: Program, by_rows: Sequence[int], blocks: int, rows: int
+) -> str:
+    function, arguments = names(program)
+    used = {*RESERVED, *arguments}
+    inner, result = free_name("block", used), free_name("results", used)
+    source = emit(block)
+    definition = source[source.index("def ") :]
+    body = definition[definition.index(":\n") + 2 :]
+    taken = ", ".join(arguments[at] for at in by_rows)
+    several = len(by_rows) > 1
+    parts = free_name("parts", used) if several else taken
+    lines = [f"def {inner}({parts}):", *([f"    {taken} = {parts}"] if several else [])]
+    lines += body.rstrip().split("\n")
+
+    def cut(at: int) -> str:
+        sizes = ", ".join(map(str, (blocks, rows, *program.inputs[at].shape[1:])))
+        return f"{arguments[at]}.reshape({sizes})"
+
+    whole = ", ".join(cut(at) for at in by_rows)
+    lines.append(f"{result} = lax.map({inner}, {f'({whole})' if several else whole})")
+    shapes = [", ".join(map(str, output.shape)) for output in program.outputs]
+    joined = [f"{result}.reshape({shapes[0]})"]
+    if len(shapes) > 1:
+        joined = [f"{result}[{at}].reshape({shape})" for at, shape in enumerate(shapes)]
+    lines.append(f"return {', '.join(joined)}")
+    text = "\n".join(f"    {line}" if line else line for line in lines)
+    return module(f"def {function}({', '.join(arguments)}):\n{text}\n")
+
+
+def _inputs_by_rows(program: Program) -> list[int]:
+    """The inputs of which the same rows are enough for rows of all results, by the rules for rows
+    of jaxprs; none where anything else is needed, or rows along another axis."""
+    # Here, as they load jax, which whoever only writes text does without.
+    import jax
+
+    from ...mapper.rows.demands import pull
+    from ...mapper.rows.equations import trace
+    from ...mapper.rows.loops import requirement
+    from ...mapper.rows.rules import WHOLE, Rows
+
+    names_of: dict[str, Any] = {}
+    exec(emit(program), names_of)  # a text of ours
+    shapes = [
+        jax.ShapeDtypeStruct(term.shape, jax.numpy.dtype(ARRAY_NAMES[term.dtype]))
+        for term in program.inputs
+    ]
+    flat, _ = trace(names_of[names(program)[0]], shapes)
+    pulled = pull(flat, [(output, Rows(0)) for output in flat.outputs], requirement)
+    # What is needed whole, as a bias with an axis more, is computed again for every block.
+    if pulled is None or pulled.share < BY_ROWS:
+        return []
+    asked = [pulled.inputs[value.number] for value in flat.inputs]
+    if any(demands not in ({Rows(0)}, {WHOLE}, frozenset()) for demands in asked):
+        return []
+    return [at for at, demands in enumerate(asked) if demands == {Rows(0)}]
 
 
 def merged(*sources: str) -> str:

@@ -132,3 +132,20 @@ def test_no_rewrite_sums_whole_numbers_that_were_summed_as_floats(product: bool)
     for one in held(Program("floats", (n, w), (output,))).contenders:
         assert "dtype=jnp.int32" not in one.source
         assert "n @ w" not in one.source
+
+
+def test_rows_are_tried_in_blocks_where_a_cpu_is_asked_for() -> None:
+    x, w = tensor("x", "f32", (65_536, 64)), tensor("w", "f32", (64, 64))
+    program = Program("network", (x, w), (apply("tanh", apply("tanh", x @ w) @ w),))
+    question = CandidateQuestion(to_json(program), QUICK, 0, False, row_blocks=True)
+    blocked = [
+        contender
+        for contender in generate_candidates(question, lambda text: None).contenders
+        if "lax.map" in contender.source
+    ]
+    assert [contender.how for contender in blocked][:2] == [
+        "blocks of 2,048 rows", "blocks of 8,192 rows",
+    ]  # fmt: skip
+    plain = msgspec.structs.replace(question, row_blocks=False)
+    contenders = generate_candidates(plain, lambda text: None).contenders
+    assert not any("lax.map" in contender.source for contender in contenders)

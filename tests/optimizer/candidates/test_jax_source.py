@@ -15,7 +15,9 @@ import pytest
 from testkit.programs.random_programs import random_program
 
 from aiosearch.optimizer.candidates.jax_source import (
+    block_rows,
     emit,
+    emit_blocked,
     emit_pack,
     merged,
     names,
@@ -289,3 +291,43 @@ def test_parameters_are_called_as_is_asked_for(wanted: list[str], names: list[st
     assert module["h"](**dict(zip(names, (3, 2), strict=True)), option=5) == 3 * 10 - 2 + 5
     assert module["other"](x=3, a=1) == 2
     assert "# b" in text
+
+
+def test_rows_in_blocks_compute_what_the_whole_does() -> None:
+    """A network and a norm with two results: each block reads its rows, and all of the weights."""
+    x, w, b = tensor("x", "f32", (960, 8)), tensor("w", "f32", (8, 8)), tensor("b", "f32", (8,))
+    bias = apply("reshape", b, shape=(1, 8))
+    network = Program("network", (x, w, b), (apply("tanh", x @ w + bias),))
+    pair = Program("pair", (x, w), (x @ w, apply("sum", x * x, axes=(1,), keep=False)))
+    rng = np.random.default_rng(0)
+    for program in (network, pair):
+        source = emit_blocked(program, 160)
+        assert source is not None
+        assert "lax.map(block, x.reshape(6, 160, 8))" in source
+        arrays = [rng.standard_normal(term.shape) for term in program.inputs]
+        calls = [(program, text, arrays) for text in (source, emit(program))]
+        for blocked, whole in zip(*all_values(calls), strict=True):
+            np.testing.assert_allclose(blocked, whole, rtol=1e-5)
+
+
+def test_rows_that_need_others_are_not_cut_into_blocks() -> None:
+    """A product whose rows meet, blocks that do not come out even, results of two lengths."""
+    x, w = tensor("x", "f32", (96, 96)), tensor("w", "f32", (96, 8))
+    meeting = Program("meeting", (x, w), (apply("transpose", x, axes=(1, 0)) @ w,))
+    assert emit_blocked(meeting, 16) is None
+    plain = Program("plain", (x, w), (x @ w,))
+    assert emit_blocked(plain, 50) is None
+    assert emit_blocked(plain, 96) is None
+    lengths = Program("lengths", (x, w), (x @ w, apply("transpose", w, axes=(1, 0)) @ w))
+    assert emit_blocked(lengths, 16) is None
+
+
+def test_blocks_are_for_what_leaves_the_cache() -> None:
+    """None for a small program; 512 KB of the widest value and four times as much for a large."""
+
+    def network(rows: int) -> Program:
+        x, w = tensor("x", "f32", (rows, 64)), tensor("w", "f32", (64, 64))
+        return Program("network", (x, w), (apply("tanh", x @ w),))
+
+    assert block_rows(network(4096)) == []
+    assert block_rows(network(262_144)) == [2048, 8192]
