@@ -4,8 +4,10 @@
 
 With `--published` only scores, one line each with what was published. Otherwise also split sizes
 that are found, and programs run by rows against one `jax.jit` in paired rounds on this machine:
-the network of eight layers on 262,144 rows, and a hundred sines of five million numbers. Before,
-bugs are seeded into programs that run by rows, and those that verification accepts are counted.
+the network of eight layers on 262,144 rows, a hundred sines of five million numbers, and the seven
+kernels of Rodinia that Pattern-OPT maps. Before, bugs are seeded into programs that run by rows,
+and those that verification accepts are counted. `--only` has a part of it: `published`, `sizes`,
+`bugs`, `rows`, `rodinia`, `model`, `unlike`, `sharding`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
+import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +25,7 @@ from typing import Any
 
 from lib.figures import cpu_seconds, figure, machine
 from lib.placement_bugs import count_accepted
+from lib.rodinia import cases
 
 from aiosearch import solve
 from aiosearch.mapper import Cluster, FaithfulModel, SplitSizes, Team, flatten, map_program
@@ -187,19 +193,192 @@ async def by_rows(name: str, function: Callable[..., Any], *args: Any, target: f
     )  # fmt: skip
 
 
+async def rodinia(quick: bool) -> None:
+    for name, (function, args) in cases(8 if quick else 1).items():
+        await by_rows(f"Rodinia's {name}", function, *args, target=1.0)
+
+
+def spearman(a: list[float], b: list[float]) -> float:
+    """The correlation of ranks."""
+
+    def ranks(values: list[float]) -> list[float]:
+        order = sorted(range(len(values)), key=lambda at: values[at])
+        places = [0.0] * len(values)
+        for place, at in enumerate(order):
+            places[at] = float(place)
+        return places
+
+    return statistics.correlation(ranks(a), ranks(b))
+
+
+def predictions(quick: bool) -> None:
+    """Seconds that the calibrated figures predict for plans, against those that they take."""
+    import jax
+    import jax.numpy as jnp
+
+    from aiosearch.mapper import detect_cluster
+    from aiosearch.mapper.calibration import calibrate, predict_rows
+    from aiosearch.mapper.rows.blocked import RowBlocks, RowRunner, RowSchedule
+    from aiosearch.mapper.rows.choice import choose_rows
+    from aiosearch.mapper.rows.equations import trace
+    from aiosearch.mapper.rows.schedule_race import timed
+
+    _, figures = calibrate(detect_cluster(gpus=False))
+    key = jax.random.PRNGKey(0)
+    scale = 16 if quick else 1
+
+    def drawn(*shape: int) -> jax.Array:
+        return jax.random.normal(key, shape)
+
+    def layers(count: int) -> Callable[..., Any]:
+        def run(x: Any, w: Any) -> Any:
+            for _ in range(count):
+                x = jnp.tanh(x @ w)
+            return x
+
+        return run
+
+    def polynomial(x: Any) -> Any:
+        y = x
+        for _ in range(40):
+            y = y * x + 0.5
+        return y
+
+    def norm(x: Any, gain: Any) -> Any:
+        return (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * gain
+
+    programs: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
+        ("two layers", layers(2), (drawn(262_144 // scale, 64), drawn(64, 64) / 8)),
+        ("eight layers", layers(8), (drawn(262_144 // scale, 64), drawn(64, 64) / 8)),
+        ("wide layers", layers(3), (drawn(32_768 // scale, 256), drawn(256, 256) / 16)),
+        ("polynomial", polynomial, (drawn(4_000_000 // scale),)),
+        ("copy", lambda x: x * 2 + 1, (drawn(16_000_000 // scale),)),
+        ("norm", norm, (drawn(65_536 // scale, 256), drawn(256))),
+        ("softmax", lambda x: jax.nn.softmax(x), (drawn(65_536 // scale, 128),)),
+    ]
+    predicted, measured, detail = [], [], {}
+    for name, function, args in programs:
+        pulled = choose_rows(trace(function, args)[0])
+        assert pulled is not None
+        blocks = RowBlocks(pulled)
+        for teams in (1, 2):
+            for block in (blocks.rows // 256, blocks.rows // 32):
+                schedule = RowSchedule(teams, block, fence=True)
+                runner = RowRunner(blocks, schedule)
+                timed(runner, args)
+                measured.append(min(timed(runner, args) for _ in range(3)))
+                predicted.append(predict_rows(pulled, schedule, blocks.rows, figures))
+                detail[f"{name} {teams}x{block}"] = round(predicted[-1] / measured[-1], 2)
+    errors = [abs(p / m - 1) for p, m in zip(predicted, measured, strict=True)]
+    figure(
+        "rank correlation of predicted and measured plans", spearman(predicted, measured), "",
+        target=0.9, plans=len(measured),
+    )  # fmt: skip
+    figure(
+        "error of predicted seconds, median", statistics.median(errors), "of the measured",
+        target=0.25, predicted_over_measured=detail,
+    )  # fmt: skip
+
+
+async def unlike_devices(quick: bool) -> None:
+    """Two teams on a core each, of which one computes everything three times."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from aiosearch.mapper import TeamWorkers, WorkerCores
+
+    cores = sorted(os.sched_getaffinity(0))
+    rows = 20_011 if quick else 200_003  # primes
+    x = np.asarray(jax.random.normal(jax.random.PRNGKey(0), (rows, 64)))
+    w = np.full((64, 64), 0.02, np.float32)
+
+    def network(x: Any, w: Any) -> Any:
+        for _ in range(16):
+            x = jnp.tanh(x @ w)
+        return x
+
+    async with TeamWorkers([WorkerCores((cores[0],))]) as alone:
+        program = await alone.load(network, x, w, block=512, shares=[rows])
+        laps = []
+        for _ in range(5):
+            await program(x, w)
+            laps.append(program.seconds[0])
+    teams = [WorkerCores((cores[0],)), WorkerCores((cores[-1],), repeats=3)]
+    async with TeamWorkers(teams) as workers:
+        program = await workers.load(network, x, w, block=512)
+        together = []
+        for _ in range(5):
+            result = await program(x, w)
+            together.append(max(program.seconds))
+        equal = bool(jnp.allclose(result, network(x, w), rtol=1e-4, atol=1e-5))
+        ideal = min(laps) / (1 + 1 / 3)
+        figure(
+            "unlike devices, speeds 1 to 3, against the ideal", min(together) / ideal,
+            "times the ideal time", target=1.1, rows=rows, shares=program.shares, equal=equal,
+            alone_ms=round(min(laps) * 1e3, 1), together_ms=round(min(together) * 1e3, 1),
+        )  # fmt: skip
+
+
+def sharded(quick: bool) -> None:
+    """A transformer on a mesh of 64, planned; and on eight CPU devices, run."""
+    import jax
+    import jax.numpy as jnp
+    from lib.transformer import arguments, transformer
+
+    from aiosearch.mapper import shard
+
+    make = lambda shape: jax.ShapeDtypeStruct(shape, jnp.bfloat16)  # noqa: E731 - an argument
+    args = arguments(32, 4096, 14_336, 32_000, jax.ShapeDtypeStruct((64, 2048), jnp.int32), make)
+    for mesh in ((64,), (8, 8)):
+        begun = time.perf_counter()
+        free = shard(transformer, *args, mesh=mesh)
+        planned = time.perf_counter() - begun
+        limit = free.argument_bytes // 16
+        tight = shard(transformer, *args, mesh=mesh, memory=limit)
+        limited = time.perf_counter() - begun - planned
+        name = " x ".join(map(str, mesh))
+        figure(f"32 layers on a mesh of {name}, planning", planned, "s", target=10.0)
+        figure(f"32 layers on a mesh of {name}, gap", free.gap, "of the bound", target=0.01)
+        figure(
+            f"32 layers on a mesh of {name} within {limit:,} bytes, gap", tight.gap, "of the bound",
+            target=0.01, held=tight.argument_bytes, seconds=round(limited, 2),
+            collectives=len(tight.collectives), predicted_ms=round(tight.seconds * 1e3, 1),
+            free_ms=round(free.seconds * 1e3, 1),
+        )  # fmt: skip
+    script = [sys.executable, "-m", "lib.transformer", *(["--quick"] if quick else [])]
+    subprocess.run(script, check=True, cwd=os.path.dirname(os.path.abspath(__file__)))
+
+
+PARTS = ("published", "sizes", "bugs", "rows", "rodinia", "model", "unlike", "sharding")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--published", action="store_true", help="scores only")
+    parser.add_argument("--only", choices=PARTS, action="append", help="these parts only")
     parser.add_argument("--quick", action="store_true", help="sanity sizes")
     parser.add_argument("--bugs", type=int, default=1000, help="placement bugs that are seeded")
     options = parser.parse_args()
-    published_scores()
-    searched_scores(claix())
-    if not options.published:
+    parts = ["published"] if options.published else options.only or PARTS
+    if "published" in parts:
+        published_scores()
+        searched_scores(claix())
+    if "sizes" in parts:
         asyncio.run(split_sizes(claix()))
+    if "bugs" in parts:
         counts = count_accepted(50 if options.quick else options.bugs)
         figure("placement bugs accepted", counts.pop("accepted"), "bugs", target=0, **counts)
+    if "sharding" in parts:
+        sharded(options.quick)
+    if "unlike" in parts:
+        asyncio.run(unlike_devices(options.quick))
+    if "model" in parts:
+        predictions(options.quick)
+    if "rows" in parts:
         asyncio.run(programs_by_rows(options.quick))
+    if "rodinia" in parts:
+        asyncio.run(rodinia(options.quick))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ machine. What `aiosearch cluster measure` measured is kept for later plans.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -19,14 +20,19 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from msgspec import Struct, structs
 
-from ..capture.jax_types import NumpyArray
+from ..capture.jax_types import Function, Leaf, NumpyArray
 from ..folders import cache_folder, make_folder
 from .clusterfiles import read_cluster, write_cluster
 from .clusters import MEGA, Cluster, ProcessorKind
 from .detection import detect_cluster
 from .errors import ClusterError
+from .jaxpr_patterns import DEAR, VIEWS
+from .rows.blocked import RowSchedule
+from .rows.demands import Pulled, work_of
+from .rows.equations import FlatValue
 
 RUNS = 5
 SIDE, PRODUCTS = 384, 40
@@ -45,6 +51,16 @@ class Calibration(Struct, frozen=True, kw_only=True):
     """Floating-point operations of a core per second."""
     dispatch: float
     """Seconds from calling a compiled function that does nothing to its result."""
+    simple: float
+    """Additions and their like that a core does a second on what its cache holds."""
+    dear: float
+    """Exponentials and their like, likewise, in a block that XLA compiles by itself."""
+    dear_fused: float
+    """The same where XLA fuses the block with writing it, and so without vector instructions."""
+    block: float
+    """Seconds that a loop takes for a turn, beside what it computes."""
+    cache_size: float
+    """Bytes of the last-level cache that a core has to itself."""
 
 
 def calibrate(cluster: Cluster) -> tuple[Cluster, Calibration]:
@@ -64,6 +80,11 @@ def calibrate(cluster: Cluster) -> tuple[Cluster, Calibration]:
         cache_stream=max(core_stream, _stream(int(min(cache / 8, 2e6)), 1)),
         operations=_operations(),
         dispatch=_dispatch(),
+        simple=_elementwise(lambda x: x * 0.5 + 1.0, fence=True) * 2,
+        dear=_elementwise(jnp.tanh, fence=True),
+        dear_fused=_elementwise(jnp.tanh, fence=False),
+        block=_block(),
+        cache_size=cache / cpu.groups[0].cores,
     )
     groups = tuple(
         structs.replace(
@@ -134,6 +155,90 @@ def _operations() -> float:
         run()
         laps.append(time.process_time() - begun)
     return 2 * SIDE**3 * PRODUCTS / min(laps)
+
+
+CHAIN, ELEMENTS = 32, 16_384
+"""How often a function is applied in a row, to how many numbers, when it is timed."""
+
+
+def _elementwise(function: Function, *, fence: bool) -> float:
+    """How many numbers a core computes in a second, of a chain of a function on what a cache holds.
+
+    In a loop of blocks, as rows run, and by CPU time.
+    """
+    x = jnp.linspace(0.0, 1.0, ELEMENTS * 64).reshape(64, ELEMENTS)
+
+    def chain(block: Leaf) -> Leaf:
+        for _ in range(CHAIN):
+            block = function(block)
+        return block
+
+    def fenced(block: Leaf, true: Leaf) -> Leaf:
+        return lax.cond(true, chain, jnp.zeros_like, block) if fence else chain(block)
+
+    run = jax.jit(lambda x, true: lax.map(lambda block: fenced(block, true), x))
+    run(x, True).block_until_ready()
+    laps = []
+    for _ in range(RUNS):
+        begun = time.process_time()
+        run(x, True).block_until_ready()
+        laps.append(time.process_time() - begun)
+    return x.size * CHAIN / min(laps)
+
+
+def _block(turns: int = 10_000) -> float:
+    x = jnp.zeros((turns, 8))
+    run = jax.jit(lambda x: lax.map(lambda row: row + 1, x))
+    return _best(lambda: run(x).block_until_ready()) / turns
+
+
+def predict_rows(pulled: Pulled, schedule: RowSchedule, rows: int, figures: Calibration) -> float:
+    """Seconds that a program takes by a schedule, by what was measured of this machine.
+
+    A block's products, simple and dear functions take their time one after another. What goes in
+    and out streams from memory; so does what lies between where a block does not fit a cache.
+    """
+    cores = len(os.sched_getaffinity(0))
+    products = simple = dear = between = 0.0
+    for equation in pulled.flat.equations:
+        value = equation.outputs[0]
+        work = work_of(equation, value)
+        if equation.name == "dot_general":
+            products += 2 * work
+            between += math.prod(value.shape) * np.dtype(value.dtype).itemsize
+        elif equation.name in DEAR:
+            dear += work
+        elif equation.name not in VIEWS:
+            simple += work
+    inputs = [(value, pulled.inputs[value.number]) for value in pulled.flat.inputs]
+    moved = sum(
+        math.prod(value.shape) * np.dtype(value.dtype).itemsize
+        for value, asked in inputs
+        if any(demand is not None for demand in asked)
+    )
+    results = [atom for atom in pulled.flat.outputs if isinstance(atom, FlatValue)]
+    moved += sum(math.prod(atom.shape) * np.dtype(atom.dtype).itemsize for atom in results)
+    widest = max(
+        (
+            math.prod(value.shape) * np.dtype(value.dtype).itemsize
+            for equation in pulled.flat.equations
+            if equation.name not in VIEWS
+            for value in equation.outputs
+        ),
+        default=0,
+    )
+    if widest * schedule.block / rows > figures.cache_size:
+        moved += 2 * between
+    slowest = max(count for _, count in schedule.runs(rows))
+    share = slowest / rows
+    # Only what is written is fused with writing: behind a product, that is the last function.
+    vectors = schedule.fence or products > 0 or schedule.block >= slowest
+    computing = products / figures.operations + simple / figures.simple
+    computing += dear / (figures.dear if vectors else figures.dear_fused)
+    teams = min(schedule.teams, cores)
+    stream = min(figures.core_stream, figures.machine_stream / teams)
+    turns = -(-slowest // schedule.block)
+    return figures.dispatch + share * (computing + moved / stream) + turns * figures.block
 
 
 def _dispatch() -> float:

@@ -24,7 +24,10 @@ Cost: layouts ** (width of the graph + 1), in numpy. Layers that differ are not 
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,9 +38,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from ..capture.jax_types import Function, Leaf, PyTree
+from .assignment.elimination import Costs, eliminate
 from .errors import PlanError
 from .layouts import (
     PARTIAL,
@@ -57,12 +60,12 @@ from .rows.evidence import RowEvidence, compare
 from .rows.frames import bind
 from .rows.rules import ELEMENTWISE
 
-Costs: TypeAlias = NDArray[np.float64]
-
-MAX_TABLE = 30_000_000
-"""Entries of the largest table of an elimination."""
 TIE = 1e-21
 """Seconds for a byte of arguments where nothing else tells plans apart."""
+PRICES = 8
+"""How many prices of a byte are tried for each part of the search within memory."""
+GAP = 0.005
+"""How far above the bound, relative to it, a plan within memory may stay."""
 
 
 Key: TypeAlias = tuple[int, int]
@@ -260,65 +263,6 @@ def _follows(equation: Equation) -> FlatValue | None:
     if any(isinstance(atom, FlatValue) for atom in numbers):
         return None
     return arrays[0] if arrays[0].shape == equation.outputs[0].shape else None
-
-
-def eliminate(
-    unary: Sequence[Costs], edges: dict[tuple[int, int], Costs]
-) -> tuple[list[int], float]:
-    """Choices of the least sum of unary and pairwise costs, exactly: variable elimination.
-
-    The variable whose table stays smallest goes first; going back, each takes what was best for
-    the choices of its neighbours. Raises PlanError where a table would have too many entries.
-
-    Example: of a chain a - b - c, a goes into a table over b, then b into one over c.
-    """
-    sizes = [len(costs) for costs in unary]
-    tables: list[tuple[tuple[int, ...], Costs]] = [
-        ((n,), np.asarray(c)) for n, c in enumerate(unary)
-    ]
-    tables += list(edges.items())
-    neighbours: dict[int, set[int]] = {n: set() for n in range(len(unary))}
-    for a, b in edges:
-        neighbours[a].add(b)
-        neighbours[b].add(a)
-    waiting = set(neighbours)
-    decided: list[tuple[int, tuple[int, ...], NDArray[np.intp]]] = []
-    total = 0.0
-    while waiting:
-        best = min(waiting, key=lambda n: (math.prod(sizes[m] for m in neighbours[n]), n))
-        scope = tuple(sorted(neighbours[best]))
-        entries = math.prod(sizes[m] for m in scope) * sizes[best]
-        if entries > MAX_TABLE:
-            raise PlanError(
-                f"the function is too tangled to shard exactly: a table of {entries:,} entries; "
-                "use a mesh of one axis, or shard parts of it"
-            )
-        axes = (*scope, best)
-        joined = np.zeros([sizes[m] for m in axes])
-        left = []
-        for variables, table in tables:
-            if best not in variables:
-                left.append((variables, table))
-                continue
-            order = np.argsort([axes.index(m) for m in variables])
-            aligned = np.transpose(table, order)
-            shape = [sizes[m] if m in variables else 1 for m in axes]
-            joined = joined + aligned.reshape(shape)
-        decided.append((best, scope, joined.argmin(axis=-1)))
-        least = joined.min(axis=-1)
-        if scope:
-            left.append((scope, least))
-        else:
-            total += float(least)
-        tables = left
-        waiting.remove(best)
-        for m in scope:
-            neighbours[m] |= set(scope) - {m}
-            neighbours[m].discard(best)
-    chosen = [0] * len(unary)
-    for variable, scope, choice in reversed(decided):
-        chosen[variable] = int(choice[tuple(chosen[m] for m in scope)])
-    return chosen, total
 
 
 class CollectiveUse(Struct, frozen=True):
@@ -655,12 +599,14 @@ def shard(
     mesh: Sequence[int],
     costs: MeshCosts | None = None,
     memory: int | None = None,
+    seconds: float = 8.0,
 ) -> ShardingPlan:
     """Finds layouts of the least time, by the model, for a function on a mesh of equal devices.
 
     - `mesh`: how many devices there are along each axis, such as `(8, 8)`.
     - `costs`: what a device computes and moves.
     - `memory`: bytes of arguments that a device may hold.
+    - `seconds`: for how long plans within that memory are improved.
 
     Arguments are arrays or `jax.ShapeDtypeStruct`s. Without a memory limit the plan is the best
     there is by the model; with it, `gap` says how far the best may be below. Raises PlanError where
@@ -675,55 +621,130 @@ def shard(
     for value in flat.inputs:
         graph.homes[scope, value.number] = graph.value(value)
     nodes = graph.build(flat, scope, 1)
-    chosen, seconds, bound = _within_memory(graph, flat, memory)
+    chosen, seconds, bound = _within_memory(graph, flat, memory, seconds)
     return ShardingPlan(function, flat, (tree, out), graph, nodes, chosen, seconds, bound)
 
 
-def _within_memory(graph: _Graph, flat: Flat, memory: int | None) -> tuple[list[int], float, float]:
+@dataclass(frozen=True)
+class _Limited:
+    """A part of the search within memory: what each argument may take at most and at least."""
+
+    bound: float
+    ranges: tuple[tuple[float, float], ...]
+    """By argument: bytes on a device that its layout may have."""
+    price: float
+    split: tuple[int, float] | None
+    """The argument that is to be decided next, and the bytes that part its layouts."""
+
+
+def _within_memory(
+    graph: _Graph, flat: Flat, memory: int | None, seconds: float
+) -> tuple[list[int], float, float]:
     """The choices, their seconds, and a bound below which no plan goes that fits.
 
     A price on each byte of arguments makes the limited problem an unlimited one; whatever the
-    price, its optimum less the price of the limit is such a bound. The price is found by bisection.
+    price, its optimum less the price of the limit is such a bound. Where the best plan that fits is
+    above it, layouts of an argument are parted by their bytes, and both parts are bounded anew:
+    branch and bound, the lowest bound first, until the gap is closed or the seconds are over.
     """
     unary = [variable.costs for variable in graph.variables]
     sizes = [np.zeros(len(costs)) for costs in unary]
-    for value in flat.inputs:
-        at = graph.homes[0, value.number]
+    arguments = [graph.homes[0, value.number] for value in flat.inputs]
+    for value, at in zip(flat.inputs, arguments, strict=True):
         for choice, layout in enumerate(graph.variables[at].results):
             sizes[at][choice] = math.prod(graph.mesh.local(layout, value.shape)) * item_size(value)
 
-    def solve(price: float) -> tuple[list[int], float, float]:
+    def solve(
+        price: float, ranges: Sequence[tuple[float, float]] | None = None
+    ) -> tuple[list[int], float, float]:
         priced = [costs + price * size for costs, size in zip(unary, sizes, strict=True)]
+        for at, (low, high) in zip(arguments, ranges or (), strict=ranges is not None):
+            outside = (sizes[at] < low) | (sizes[at] > high)
+            priced[at] = np.where(outside, np.inf, priced[at])
         chosen, total = eliminate(priced, graph.edges)
         used = sum(size[choice] for size, choice in zip(sizes, chosen, strict=True))
         return chosen, total - price * used, float(used)
 
     # Of plans that take equally long, that which holds less: by a price that decides nothing else.
-    chosen, seconds, used = solve(TIE)
-    bound = seconds + TIE * (used - sum(float(size.max()) for size in sizes))
+    chosen, least, used = solve(TIE)
+    slack = TIE * sum(float(size.max()) for size in sizes)
     if memory is None or used <= memory:
-        return chosen, seconds, bound
-    least = sum(float(size.min()) for size in sizes)
-    if least > memory:
+        return chosen, least, least + TIE * used - slack
+    smallest = sum(float(size.min()) for size in sizes)
+    if smallest > memory:
         raise PlanError(
-            f"the arguments take {least:,.0f} bytes on each device however they are divided, and "
-            f"{memory:,} are allowed; use more devices or allow more"
+            f"the arguments take {smallest:,.0f} bytes on each device however they are divided, "
+            f"and {memory:,} are allowed; use more devices or allow more"
         )
-    best: tuple[list[int], float] | None = None
-    low, high = 0.0, 1e-3
-    for _ in range(40):
-        price = math.sqrt(low * high) if low else high
-        chosen, seconds, used = solve(price)
-        bound = max(bound, seconds + price * (used - memory))
-        if used <= memory:
-            high = price
-            if best is None or seconds < best[1]:
-                best = chosen, seconds
-            low = low or price / 1e6
-        else:
-            low, high = price, max(high, price * 10)
-        if best is not None and high / low < 1.001:
+    best: tuple[list[int], float] = ([], math.inf)
+    # At a price that outweighs all time, the least memory is taken: that fits.
+    most = max(least, 1e-9) * 1e3 / max(1.0, memory)
+
+    def examined(ranges: tuple[tuple[float, float], ...], price: float) -> _Limited:
+        """The best bound over some prices, and where the answers below and above the limit part."""
+        nonlocal best
+        bound, found_price = 0.0, price
+        low, high = 0.0, most
+        sides: list[list[int] | None] = [None, None]
+        for _ in range(PRICES):
+            chosen, taken, used = solve(price, ranges)
+            if math.isinf(taken):
+                return _Limited(math.inf, ranges, price, None)
+            value = taken + price * (used - memory)
+            if value > bound:
+                bound, found_price = value, price
+            fits = used <= memory
+            sides[fits] = chosen
+            if fits:
+                high = price
+                if taken < best[1]:
+                    best = chosen, taken
+                if price == 0.0:
+                    bound = max(bound, taken)
+                    break
+            else:
+                low = price
+            price = (low + high) / 2 if low else high / 8
+        over, under = sides
+        split = None
+        if over is not None and under is not None:
+            widest = max(
+                range(len(arguments)),
+                key=lambda n: abs(
+                    sizes[arguments[n]][over[arguments[n]]]
+                    - sizes[arguments[n]][under[arguments[n]]]
+                ),
+            )
+            at = arguments[widest]
+            a, b = float(sizes[at][over[at]]), float(sizes[at][under[at]])
+            split = (widest, (a + b) / 2) if a != b else None
+        return _Limited(bound, ranges, found_price, split)
+
+    whole = tuple((0.0, math.inf) for _ in arguments)
+    solve_smallest = tuple((0.0, float(sizes[at].min())) for at in arguments)
+    chosen, taken, used = solve(0.0, solve_smallest)
+    best = chosen, taken
+    deadline = time.monotonic() + seconds
+    first = examined(whole, most / 8)
+    waiting, order = [(first.bound, 0, first)], itertools.count(1)
+    closed = math.inf
+    while waiting:
+        bound, _, part = heapq.heappop(waiting)
+        if bound >= best[1] * (1 - GAP) or time.monotonic() > deadline:
+            closed = min(closed, bound)
             break
-    if best is None:
-        raise PlanError(f"no plan fits {memory:,} bytes of arguments a device; allow more")
-    return best[0], best[1], bound
+        if part.split is None:
+            # Nothing to part: this much of the gap stays.
+            closed = min(closed, bound)
+            continue
+        number, middle = part.split
+        low, high = part.ranges[number]
+        for each in ((low, middle), (middle, high)):
+            ranges = (*part.ranges[:number], each, *part.ranges[number + 1 :])
+            child = examined(ranges, part.price)
+            bound = max(child.bound, part.bound)
+            if bound < best[1] * (1 - GAP):
+                heapq.heappush(waiting, (bound, next(order), child))
+            else:
+                closed = min(closed, bound)
+    return best[0], best[1], min(best[1], closed)

@@ -16,8 +16,8 @@ import pytest
 from jax import lax
 
 from aiosearch.mapper import MeshCosts, PlanError, shard
+from aiosearch.mapper.assignment.elimination import eliminate
 from aiosearch.mapper.layouts import MeshShape, moves
-from aiosearch.mapper.sharding import eliminate
 
 SLOW_LINKS = MeshCosts(operations=1e9, memory=1e10, links=1e9, latency=1e-5)
 
@@ -116,6 +116,7 @@ def test_a_deep_transformer_is_planned_at_once() -> None:
     tight = shard(transformer, *args, mesh=(8, 8), memory=limit)
     assert tight.argument_bytes <= limit
     assert free.seconds <= tight.bound <= tight.seconds
+    assert tight.gap < 0.01
     with pytest.raises(PlanError, match="however they are divided"):
         shard(transformer, *args, mesh=(8, 8), memory=1000)
     with pytest.raises(PlanError, match="at least one device"):
