@@ -41,6 +41,8 @@ from aiosearch.mapper.published import (
 from aiosearch.mapper.splits import PatternSplit
 from aiosearch.mapper.stair_climb import Mapping
 
+SECONDS = 10.0
+"""For how long schedules of a program are measured."""
 FIRST, SECOND = Team(0, 0, 0, 24), Team(0, 0, 1, 24)
 
 
@@ -180,7 +182,7 @@ async def by_rows(name: str, function: Callable[..., Any], *args: Any, target: f
 
     from aiosearch.mapper import place
 
-    plan = await place(function, *args)
+    plan = await place(function, *args, seconds=SECONDS)
     description = plan.description
     compiled = jax.jit(function)
     cpu = {"jit_cpu_ms": least_cpu(compiled, args), "plan_cpu_ms": least_cpu(plan, args)}

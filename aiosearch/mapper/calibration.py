@@ -57,6 +57,8 @@ class Calibration(Struct, frozen=True, kw_only=True):
     """Exponentials and their like, likewise, in a block that XLA compiles by itself."""
     dear_fused: float
     """The same where XLA fuses the block with writing it, and so without vector instructions."""
+    dear_behind: float
+    """The same of what a product gives, which is still at hand."""
     block: float
     """Seconds that a loop takes for a turn, beside what it computes."""
     cache_size: float
@@ -83,6 +85,7 @@ def calibrate(cluster: Cluster) -> tuple[Cluster, Calibration]:
         simple=_elementwise(lambda x: x * 0.5 + 1.0, fence=True) * 2,
         dear=_elementwise(jnp.tanh, fence=True),
         dear_fused=_elementwise(jnp.tanh, fence=False),
+        dear_behind=_behind_products(),
         block=_block(),
         cache_size=cache / cpu.groups[0].cores,
     )
@@ -186,6 +189,31 @@ def _elementwise(function: Function, *, fence: bool) -> float:
     return x.size * CHAIN / min(laps)
 
 
+def _behind_products() -> float:
+    """How many numbers a second are computed of what products give: that of layers, less that of
+    the products alone."""
+    x, w = jnp.ones((64, 512, 64)), jnp.full((64, 64), 0.02)
+
+    def layers(last: Function) -> float:
+        def run(rows: Leaf) -> Leaf:
+            for _ in range(4):
+                rows = last(rows @ w)
+            return rows
+
+        compiled = jax.jit(lambda x: lax.map(run, x))
+        compiled(x).block_until_ready()
+        laps = []
+        for _ in range(RUNS):
+            begun = time.process_time()
+            compiled(x).block_until_ready()
+            laps.append(time.process_time() - begun)
+        return min(laps)
+
+    products, both = layers(lambda rows: rows), layers(jnp.tanh)
+    # Noise may exceed what a product alone takes: then nothing is known but that it is fast.
+    return 4 * x.size / max(both - products, both / 10)
+
+
 def _block(turns: int = 10_000) -> float:
     x = jnp.zeros((turns, 8))
     run = jax.jit(lambda x: lax.map(lambda row: row + 1, x))
@@ -231,10 +259,11 @@ def predict_rows(pulled: Pulled, schedule: RowSchedule, rows: int, figures: Cali
         moved += 2 * between
     slowest = max(count for _, count in schedule.runs(rows))
     share = slowest / rows
+    vectors = schedule.fence or schedule.block >= slowest
+    rate = figures.dear if vectors else figures.dear_fused
     # Only what is written is fused with writing: behind a product, that is the last function.
-    vectors = schedule.fence or products > 0 or schedule.block >= slowest
-    computing = products / figures.operations + simple / figures.simple
-    computing += dear / (figures.dear if vectors else figures.dear_fused)
+    rate = figures.dear_behind if products else rate
+    computing = products / figures.operations + simple / figures.simple + dear / rate
     teams = min(schedule.teams, cores)
     stream = min(figures.core_stream, figures.machine_stream / teams)
     turns = -(-slowest // schedule.block)
