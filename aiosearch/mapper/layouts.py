@@ -49,7 +49,7 @@ class MeshCosts(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Move:
+class LayoutMove:
     """A step from one layout to the next: along which axis of the mesh, from and to which
     dimension.
 
@@ -61,7 +61,7 @@ class Move:
     to: int | None
 
 
-def moves(source: Layout, to: Layout) -> list[Move]:
+def moves(source: Layout, to: Layout) -> list[LayoutMove]:
     """How an array comes from one layout to another: exchanges, gathers, then slices.
 
     Example, a mesh of two axes: from (0, 0) to (None, 0), both are gathered, the inner one first,
@@ -81,20 +81,20 @@ def moves(source: Layout, to: Layout) -> list[Move]:
         if not kept[axis] and before is not None and dimension is not None and before != dimension:
             others = [d for at, d in enumerate((*source, *to)) if at % len(to) != axis]
             if before not in others and dimension not in others:
-                steps.append(Move(axis, before, dimension))
+                steps.append(LayoutMove(axis, before, dimension))
                 current[axis], kept[axis] = dimension, True
     for axis in reversed(range(len(to))):
         if not kept[axis] and current[axis] is not None:
-            steps.append(Move(axis, current[axis], None))
+            steps.append(LayoutMove(axis, current[axis], None))
             current[axis] = None
     for axis, dimension in enumerate(to):
         if current[axis] is None and dimension is not None:
-            steps.append(Move(axis, None, dimension))
+            steps.append(LayoutMove(axis, None, dimension))
     return steps
 
 
 @dataclass(frozen=True)
-class Strategy:
+class EquationLayout:
     """A way to run an equation: layouts of its operands and results, and sums at its end."""
 
     operands: tuple[Layout, ...]
@@ -173,22 +173,22 @@ def local_rule(equation: Equation, result: int, axis: int) -> RowRequirement | N
     return how
 
 
-class Strategies:
+class EquationLayouts:
     """The strategies of equations on a mesh."""
 
     def __init__(self, mesh: MeshShape) -> None:
         self.mesh = mesh
 
-    def of(self, equation: Equation) -> list[Strategy]:
+    def of(self, equation: Equation) -> list[EquationLayout]:
         """Every combination, over the axes of the mesh, of what each may divide."""
         value = equation.outputs[0]
         single = len(equation.outputs) == 1
-        choices = [_Choice((None,) * len(equation.inputs), None)]
+        choices = [_AxisChoice((None,) * len(equation.inputs), None)]
         for axis in range(len(value.shape) if single else 0):
             how = local_rule(equation, 0, axis)
             if how is not None:
                 operands = tuple(None if rows is WHOLE else rows.axis for rows in how.operands)
-                choices.append(_Choice(operands, axis))
+                choices.append(_AxisChoice(operands, axis))
         choices += self._partial(equation)
         strategies = []
         for chosen in itertools.product(choices, repeat=len(self.mesh.shape)):
@@ -205,7 +205,7 @@ class Strategies:
                     for devices, choice in zip(self.mesh.shape, chosen, strict=True)
                     if choice is not choices[0]
                 )
-                strategies.append(Strategy(operands, result, summed, divided))
+                strategies.append(EquationLayout(operands, result, summed, divided))
         return strategies
 
     def _fits(
@@ -213,7 +213,7 @@ class Strategies:
         equation: Equation,
         operands: Sequence[Layout],
         result: Layout,
-        chosen: Sequence[_Choice],
+        chosen: Sequence[_AxisChoice],
     ) -> bool:
         if not all(
             self.mesh.divides(layout, atom.shape)
@@ -222,17 +222,17 @@ class Strategies:
             return False
         return self.mesh.divides(result, equation.outputs[0].shape)
 
-    def _partial(self, equation: Equation) -> list[_Choice]:
+    def _partial(self, equation: Equation) -> list[_AxisChoice]:
         if equation.name == "dot_general":
             (left, right), _ = equation.params["dimension_numbers"]
-            return [_Choice((a, b), None, True) for a, b in zip(left, right, strict=True)]
+            return [_AxisChoice((a, b), None, True) for a, b in zip(left, right, strict=True)]
         if equation.name in PARTIAL:
-            return [_Choice((axis,), None, True) for axis in equation.params["axes"]]
+            return [_AxisChoice((axis,), None, True) for axis in equation.params["axes"]]
         return []
 
 
 @dataclass(frozen=True)
-class _Choice:
+class _AxisChoice:
     """What one axis of the mesh divides: a dimension of each operand, and of the result."""
 
     operands: tuple[int | None, ...]

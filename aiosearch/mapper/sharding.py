@@ -44,11 +44,11 @@ from .assignment.elimination import Costs, eliminate
 from .errors import PlanError
 from .layouts import (
     PARTIAL,
+    EquationLayout,
+    EquationLayouts,
     Layout,
     MeshCosts,
     MeshShape,
-    Strategies,
-    Strategy,
     item_size,
     local_rule,
     moves,
@@ -80,7 +80,7 @@ class _Variable:
     item: int
     results: list[Layout]
     """By choice: the layout of the value."""
-    strategies: list[Strategy]
+    strategies: list[EquationLayout]
     """By choice: how the equation runs; empty for inputs, and for what loops carry."""
     costs: Costs
 
@@ -107,7 +107,7 @@ class _LoopBody:
 
 
 @dataclass
-class _Graph:
+class _LayoutGraph:
     """Variables and edges of a function, and the nodes that run."""
 
     mesh: MeshShape
@@ -151,7 +151,7 @@ class _Graph:
         self.edges[key] = self.edges.get(key, 0) + costs
 
     def build(self, flat: Flat, scope: int, times: int) -> list[_Node]:
-        ways = Strategies(self.mesh)
+        ways = EquationLayouts(self.mesh)
         nodes = []
         for equation in flat.equations:
             if equation.name == "scan":
@@ -188,7 +188,7 @@ class _Graph:
             nodes.append(_Node(equation, scope, variable))
         return nodes
 
-    def _seconds(self, equation: Equation, strategy: Strategy) -> float:
+    def _seconds(self, equation: Equation, strategy: EquationLayout) -> float:
         """The longer of computing and of passing through memory, and the sums behind it."""
         mesh, costs = self.mesh, self.mesh.costs
         value = equation.outputs[0]
@@ -281,7 +281,7 @@ class ShardingPlan:
         function: Function,
         flat: Flat,
         trees: tuple[PyTree, PyTree],
-        graph: _Graph,
+        graph: _LayoutGraph,
         nodes: list[_Node],
         chosen: list[int],
         seconds: float,
@@ -457,7 +457,7 @@ class _Executor:
                 wanted = tuple(
                     layout if atom.shape else self.mesh.replicated for atom in equation.inputs
                 )
-                strategy = Strategy(wanted, layout)
+                strategy = EquationLayout(wanted, layout)
             else:
                 strategy = self.graph.variables[node.variable].strategies[
                     self.chosen[node.variable]
@@ -478,7 +478,7 @@ class _Executor:
                 results = [add(result, self.names[axis]) for result in results]
             values.update(zip((each.number for each in equation.outputs), results, strict=True))
 
-    def _local_params(self, equation: Equation, strategy: Strategy) -> dict[str, Any]:
+    def _local_params(self, equation: Equation, strategy: EquationLayout) -> dict[str, Any]:
         """The parameters for a device's part: shapes among them are of that size."""
         params = dict(equation.params)
         local = self.mesh.local(strategy.result, equation.outputs[0].shape)
@@ -616,7 +616,7 @@ def shard(
         raise PlanError(f"a mesh has axes of at least one device, not {tuple(mesh)}")
     flat, out = trace(function, args)
     _, tree = jax.tree_util.tree_flatten(args)
-    graph = _Graph(MeshShape(mesh, costs or MeshCosts()))
+    graph = _LayoutGraph(MeshShape(mesh, costs or MeshCosts()))
     scope = graph.scope()
     for value in flat.inputs:
         graph.homes[scope, value.number] = graph.value(value)
@@ -638,7 +638,7 @@ class _Limited:
 
 
 def _within_memory(
-    graph: _Graph, flat: Flat, memory: int | None, seconds: float
+    graph: _LayoutGraph, flat: Flat, memory: int | None, seconds: float
 ) -> tuple[list[int], float, float]:
     """The choices, their seconds, and a bound below which no plan goes that fits.
 
