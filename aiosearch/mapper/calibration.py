@@ -61,6 +61,8 @@ class Calibration(Struct, frozen=True, kw_only=True):
     """The same of what a product gives, which is still at hand."""
     block: float
     """Seconds that a loop takes for a turn, beside what it computes."""
+    fresh: float
+    """Seconds for a byte of a large new array, whose pages the system zeroes first."""
     cache_size: float
     """Bytes of the last-level cache that a core has to itself."""
 
@@ -87,6 +89,7 @@ def calibrate(cluster: Cluster) -> tuple[Cluster, Calibration]:
         dear_fused=_elementwise(jnp.tanh, fence=False),
         dear_behind=_behind_products(),
         block=_block(),
+        fresh=_fresh(),
         cache_size=cache / cpu.groups[0].cores,
     )
     groups = tuple(
@@ -220,11 +223,20 @@ def _block(turns: int = 10_000) -> float:
     return _best(lambda: run(x).block_until_ready()) / turns
 
 
+def _fresh(size: int = 1 << 25) -> float:
+    """What a new array costs beyond writing it, for a byte."""
+    held = np.empty(size, np.uint8)
+    new = _best(lambda: np.empty(size, np.uint8).fill(1))
+    again = _best(lambda: held.fill(1))
+    return max(0.0, new - again) / size
+
+
 def predict_rows(pulled: Pulled, schedule: RowSchedule, rows: int, figures: Calibration) -> float:
     """Seconds that a program takes by a schedule, by what was measured of this machine.
 
     A block's products, simple and dear functions take their time one after another. What goes in
-    and out streams from memory; so does what lies between where a block does not fit a cache.
+    and out streams from memory; so does what lies between where a block does not fit a cache. New
+    arrays are zeroed by the system, and those of teams are joined.
     """
     cores = len(os.sched_getaffinity(0))
     products = simple = dear = between = 0.0
@@ -245,7 +257,8 @@ def predict_rows(pulled: Pulled, schedule: RowSchedule, rows: int, figures: Cali
         if any(demand is not None for demand in asked)
     )
     results = [atom for atom in pulled.flat.outputs if isinstance(atom, FlatValue)]
-    moved += sum(math.prod(atom.shape) * np.dtype(atom.dtype).itemsize for atom in results)
+    written = sum(math.prod(atom.shape) * np.dtype(atom.dtype).itemsize for atom in results)
+    moved += written
     widest = max(
         (
             math.prod(value.shape) * np.dtype(value.dtype).itemsize
@@ -267,7 +280,11 @@ def predict_rows(pulled: Pulled, schedule: RowSchedule, rows: int, figures: Cali
     teams = min(schedule.teams, cores)
     stream = min(figures.core_stream, figures.machine_stream / teams)
     turns = -(-slowest // schedule.block)
-    return figures.dispatch + share * (computing + moved / stream) + turns * figures.block
+    working = share * (computing + moved / stream + written * figures.fresh)
+    if len(schedule.runs(rows)) > 1:
+        # What teams give is copied into one array at the end.
+        working += written * (figures.fresh + 2 / figures.machine_stream)
+    return figures.dispatch + working + turns * figures.block
 
 
 def _dispatch() -> float:
