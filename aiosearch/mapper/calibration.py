@@ -251,10 +251,12 @@ def predict_rows(pulled: Pulled, schedule: RowSchedule, rows: int, figures: Cali
         elif equation.name not in VIEWS:
             simple += work
     inputs = [(value, pulled.inputs[value.number]) for value in pulled.flat.inputs]
-    moved = sum(
-        math.prod(value.shape) * np.dtype(value.dtype).itemsize
-        for value, asked in inputs
-        if any(demand is not None for demand in asked)
+    moved = float(
+        sum(
+            math.prod(value.shape) * np.dtype(value.dtype).itemsize
+            for value, asked in inputs
+            if any(demand is not None for demand in asked)
+        )
     )
     results = [atom for atom in pulled.flat.outputs if isinstance(atom, FlatValue)]
     written = sum(math.prod(atom.shape) * np.dtype(atom.dtype).itemsize for atom in results)

@@ -261,7 +261,8 @@ class CalibratedModel(FaithfulModel):
     def execution(self, split: PatternSplit, teams: Teams) -> Seconds:
         size = sum(data.bytes for data in split.outputs)
         writing = np.array([size / self.memory_stream(team) for team in teams])
-        return super().execution(split, teams) + writing + self.launch
+        seconds: Seconds = super().execution(split, teams) + writing + self.launch
+        return seconds
 
     def link(self, holder: Holder | None, team: Team) -> tuple[float, float]:
         if holder is not None and not holder.cached:

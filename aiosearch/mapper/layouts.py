@@ -187,8 +187,8 @@ class EquationLayouts:
         for axis in range(len(value.shape) if single else 0):
             how = local_rule(equation, 0, axis)
             if how is not None:
-                operands = tuple(None if rows is WHOLE else rows.axis for rows in how.operands)
-                choices.append(_AxisChoice(operands, axis))
+                divided = tuple(None if rows is WHOLE else rows.axis for rows in how.operands)
+                choices.append(_AxisChoice(divided, axis))
         choices += self._partial(equation)
         strategies = []
         for chosen in itertools.product(choices, repeat=len(self.mesh.shape)):
@@ -197,15 +197,14 @@ class EquationLayouts:
                 for at in range(len(equation.inputs))
             )
             result = tuple(choice.result for choice in chosen)
-            fits = self._fits(equation, operands, result, chosen)
-            if fits:
+            if self._fits(equation, operands, result):
                 summed = tuple(axis for axis, choice in enumerate(chosen) if choice.partial)
-                divided = math.prod(
+                parts = math.prod(
                     devices
                     for devices, choice in zip(self.mesh.shape, chosen, strict=True)
                     if choice is not choices[0]
                 )
-                strategies.append(EquationLayout(operands, result, summed, divided))
+                strategies.append(EquationLayout(operands, result, summed, parts))
         return strategies
 
     def _fits(
@@ -213,7 +212,6 @@ class EquationLayouts:
         equation: Equation,
         operands: Sequence[Layout],
         result: Layout,
-        chosen: Sequence[_AxisChoice],
     ) -> bool:
         if not all(
             self.mesh.divides(layout, atom.shape)

@@ -528,7 +528,8 @@ class _Executor:
             elif move.to is None:
                 array = lax.all_gather(array, name, axis=move.source, tiled=True)
             else:
-                array = lax.all_to_all(
+                exchange: Function = lax.all_to_all  # which jax leaves without types
+                array = exchange(
                     array, name, split_axis=move.to, concat_axis=move.source, tiled=True
                 )
         return array

@@ -356,7 +356,8 @@ class TeamProgram:
     def _fill(self, args: Sequence[PyTree]) -> None:
         import jax
 
-        leaves, tree = jax.tree_util.tree_flatten(tuple(args))
+        leaves, structure = jax.tree_util.tree_flatten(tuple(args))
+        tree: PyTree = structure
         arrays = [np.asarray(leaf) for leaf in leaves]
         kinds = [(array.shape, str(jax.dtypes.canonicalize_dtype(array.dtype))) for array in arrays]
         if tree != self._trees[0] or kinds != [(p.shape, p.dtype) for p in self._arguments]:
@@ -401,8 +402,9 @@ class TeamProgram:
             def part(start: Leaf, *inputs: Leaf) -> list[Leaf]:
                 return blocks.run(blocks.prepare(*inputs), start, True, count, block, False)
 
-            kinds = [jax.ShapeDtypeStruct(p.shape, np.dtype(p.dtype)) for p in self._arguments]
-            first = jax.ShapeDtypeStruct((), np.dtype(np.int32))
+            kind: Function = jax.ShapeDtypeStruct  # which jax leaves without types
+            kinds = [kind(place.shape, np.dtype(place.dtype)) for place in self._arguments]
+            first = kind((), np.dtype(np.int32))
             exported = export.export(jax.jit(part), platforms=("cpu",))(first, *kinds)
             self._programs[count] = bytes(exported.serialize())
         return self._programs[count]

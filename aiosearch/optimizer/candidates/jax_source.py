@@ -272,12 +272,14 @@ def block_rows(program: Program) -> list[int]:
     """How many rows a block should have, if blocks are worth a trial: powers of two that divide all
     rows, one for which the widest value of a block is `BLOCK_BYTES` long and one of four times."""
     total = program.outputs[0].shape[0] if program.outputs[0].shape else 0
-    sizes = [
-        math.prod(term.shape) * BYTES.get(term.dtype, 4)
-        for term in program.terms()
-        if all(isinstance(dim, int) for dim in term.shape)
+    shapes = [
+        ([dim for dim in term.shape if isinstance(dim, int)], term) for term in program.terms()
     ]
-    widest = max(sizes, default=0)
+    widest = max(
+        math.prod(sizes) * BYTES.get(term.dtype, 4)
+        for sizes, term in shapes
+        if len(sizes) == len(term.shape)
+    )
     if not isinstance(total, int) or total < 2 or widest < STREAMED_BYTES:
         return []
     rows = 1 << max(0, int(BLOCK_BYTES * total // widest).bit_length() - 1)
@@ -327,10 +329,8 @@ def _inputs_by_rows(program: Program) -> list[int]:
 
     names_of: dict[str, Any] = {}
     exec(emit(program), names_of)  # a text of ours
-    shapes = [
-        jax.ShapeDtypeStruct(term.shape, jax.numpy.dtype(ARRAY_NAMES[term.dtype]))
-        for term in program.inputs
-    ]
+    kind: Any = jax.ShapeDtypeStruct  # which jax leaves without types
+    shapes = [kind(term.shape, jax.numpy.dtype(ARRAY_NAMES[term.dtype])) for term in program.inputs]
     flat, _ = trace(names_of[names(program)[0]], shapes)
     pulled = pull(flat, [(output, Rows(0)) for output in flat.outputs], requirement)
     # What is needed whole, as a bias with an axis more, is computed again for every block.
