@@ -118,6 +118,7 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    # No mapping of its own for any array (M_MMAP_MAX), and no page of the heap given back
-    # (M_TRIM_THRESHOLD): the numbers are those of malloc.h.
-    return bool(mallopt(-4, 0)) and bool(mallopt(-1, 2**31 - 1))
+    # No mapping of its own for any array (M_MMAP_MAX), no page of the heap given back
+    # (M_TRIM_THRESHOLD), and one heap for all threads (M_ARENA_MAX), as others are of small pieces
+    # that are given back: the numbers are those of malloc.h.
+    return all(bool(mallopt(*setting)) for setting in ((-4, 0), (-1, 2**31 - 1), (-8, 1)))

@@ -236,9 +236,12 @@ class _AskedDevice:
         self._letterbox = letterbox
 
     def asked(self, side: int, inputs: Sequence[Leaf]) -> None:
-        """Asks for a run of a side, whose outputs are `received`."""
-        narrow = list(map(_narrow, inputs, self._types))
-        self._channel.send(_encode(OutputsWanted(side, self._letterbox.put(narrow))))
+        """Asks for a run of a side on `stored` inputs; its outputs are `received`."""
+        self._channel.send(_encode(OutputsWanted(side, self._letterbox.put(inputs))))
+
+    def stored(self, inputs: Sequence[Leaf]) -> list[Leaf]:
+        """Inputs in the types of the program."""
+        return list(map(_narrow, inputs, self._types))
 
     def received(self) -> list[Leaf]:
         # The host sends nothing of its own accord between a request and its answer: one frame is
@@ -265,6 +268,7 @@ class _Original:
     distribution: str
     draw: Callable[[], list[Leaf]]
     inputs: list[Leaf] | None = None
+    """In the types of the program."""
     outputs: list[Leaf] | None = None
     """What the device gives."""
     truth: list[NoisyArray] | None = None
@@ -279,11 +283,11 @@ class _Original:
             self.drawing = pool.submit(self.draw)
 
     def drawn(self, pool: ThreadPoolExecutor) -> list[Leaf]:
+        """Inputs that are not there yet, in the types that the program computes in."""
         self.begin(pool)
-        if self.inputs is None:
-            assert self.drawing is not None
-            self.inputs, self.drawing = self.drawing.result(), None
-        return self.inputs
+        assert self.drawing is not None
+        drawing, self.drawing = self.drawing, None
+        return drawing.result()
 
     def keep(self, room: int) -> int:
         """Forgets what has no room in so many bytes, the inputs first; gives the room that is left.
@@ -382,20 +386,23 @@ class _CandidateJudge:
 
     def _trial(self, original: _Original, following: Sequence[_Original]) -> Trial:
         """One trial; meanwhile the inputs of the `following` ones are drawn."""
-        inputs = original.drawn(self.pool)
         truth = None
-        if original.outputs is None or original.truth is None:
-            self.device.asked(0, inputs)
-            # The device computes meanwhile.
-            truth = self.pool.submit(self.program.truth, inputs)
+        if original.inputs is None:
+            inputs = original.drawn(self.pool)
+            original.inputs = self.device.stored(inputs)
+            if original.truth is None:
+                # The device computes meanwhile.
+                truth = self.pool.submit(self.program.truth, inputs)
+        if original.outputs is None:
+            self.device.asked(0, original.inputs)
             for later in following:
                 later.begin(self.pool)
             original.outputs = self.device.received()
-        self.device.asked(1, inputs)
+        self.device.asked(1, original.inputs)
         theirs = self.device.received()
         if truth is not None:
             original.truth = truth.result()
-        assert original.truth is not None
+        assert original.truth is not None, "it is forgotten after the inputs"
         return compare_outputs(
             self.program,
             original.outputs,
