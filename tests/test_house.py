@@ -51,7 +51,7 @@ ALLOWED = {
         "_lazy", "checks", "devices", "equivalence", "errors", "events", "limits", "measure",
         "orders", "problem", "search", "tensor",
     },
-    "cuda": {"_lazy", "codegen", "errors", "folders", "tensor"},
+    "cuda": {"_lazy", "codegen", "errors", "folders", "processes", "tensor"},
     "mapper": {
         "_lazy", "arguments", "capture", "documents", "errors", "folders", "limits", "memory",
         "pool", "processes", "remote", "search",

@@ -80,9 +80,16 @@ def launch(module: CudaModule, spec: Spec) -> KernelLaunch:
     return module[spec.kernel][spec.shape]
 
 
-def check(module: CudaModule, spec: Spec, seed: int = 0) -> tuple[KernelFault, ...]:
-    """Runs a launch in the interpreter; gives what is wrong, equal seeds giving equal inputs."""
-    return launch(module, spec).check(*arguments(spec, seed))
+def check(
+    module: CudaModule, spec: Spec, seed: int = 0, *, compiled: bool = False
+) -> tuple[KernelFault, ...]:
+    """Runs a launch in the interpreter, or compiled with checks; gives what is wrong.
+
+    Equal seeds give equal inputs.
+    """
+    run = launch(module, spec)
+    inputs = arguments(spec, seed)
+    return run.check_compiled(*inputs) if compiled else run.check(*inputs)
 
 
 def arguments(spec: Spec, seed: int = 0) -> list[object]:

@@ -14,12 +14,13 @@ from .compiled.lowering import Choices, Lowered, compiled, lowered
 from .errors import CudaError, LaunchError
 from .frontend.sources import CudaSource
 from .host_functions import HostFunction, MachineLaunch
-from .interpreter.findings import KernelFault, KernelFaults
+from .interpreter.findings import FindingKind, KernelFault, KernelFaults
 from .interpreter.memory import AddressSpace
 from .interpreter.threads import Run
 from .ir.operations import ParallelFunction
 from .ir.types import ScalarType
 from .launches import Array, Dims, Symbols, array_of, check_shape, dims, flattened, scalar_of, words
+from .passes.instrumentation import instrumented
 
 
 def load(
@@ -175,21 +176,28 @@ class KernelLaunch:
 
     def __call__(self, *arguments: object) -> None:
         """Runs the kernel on all cores, and is back when it is done."""
+        values, held = self._bound(arguments)
+        self.run(values)
+        del held  # the arrays behind the addresses were needed until here
+
+    def _bound(
+        self, arguments: Sequence[object]
+    ) -> tuple[list[int | float | bool], dict[int, Array]]:
+        """Numbers and addresses for the parameters, and the arrays behind those by their places."""
         function, name = self._function, self._function.name
-        held: list[Array] = []
+        held: dict[int, Array] = {}
         values: list[int | float | bool] = []
-        for parameter, value in zip(
-            function.parameters, flattened(function, arguments), strict=True
+        for place, (parameter, value) in enumerate(
+            zip(function.parameters, flattened(function, arguments), strict=True)
         ):
             if parameter.value.type is not ScalarType.PTR:
                 values.append(scalar_of(parameter, value, name))
             elif value is None:
                 values.append(0)
             else:
-                array = array_of(parameter, value, name)
-                held.append(array)
-                values.append(array.ctypes.data)
-        self.run(values)
+                held[place] = array_of(parameter, value, name)
+                values.append(held[place].ctypes.data)
+        return values, held
 
     def run(self, values: Sequence[int | float | bool]) -> None:
         """Runs the kernel with addresses in place of arrays."""
@@ -221,6 +229,65 @@ class KernelLaunch:
         """
         findings = KernelFaults(self._function.name)
         self._interpreted(arguments, findings)
+        return findings.listed()
+
+    def trial(self, *arguments: object) -> None:
+        """Runs the kernel on copies of the arrays, in a process of its own, between guard pages.
+
+        Raises LaunchError where it reads or writes outside of an array, which in a call may end
+        the process or change other memory. A GPU forgives some of that; a CPU may not.
+        """
+        function = self._function
+        values, held = self._bound(arguments)
+        low = lowered(function, self.block, self.choices.for_grid(self.grid))
+        grid = (self.grid[0] // low.blocks, *self.grid[1:])
+        symbols = self._kernel.module.symbols.of(function)
+        listed = words(function, values, dict.fromkeys(symbols, 0), grid, 0)
+        memory = {place: array.tobytes() for place, array in held.items()}
+        for place, name in enumerate(symbols, len(function.parameters)):
+            memory[place] = symbols[name].tobytes()
+        memory[listed.size - 1] = bytes(8)  # where an assertion leaves its number
+        threads.try_out(
+            threads.LaunchTrial(
+                low.emitted.text,
+                low.emitted.name,
+                low.emitted.scratch + self.shared,
+                tuple(map(int, listed)),
+                memory,
+                grid[0] * grid[1] * grid[2],
+            )
+        )
+
+    def check_compiled(self, *arguments: object) -> tuple[KernelFault, ...]:
+        """Runs the kernel compiled, with checks at each access: for grids of a real size.
+
+        Finds accesses out of bounds and races, in the lines where they happen. It sees less than
+        `check`: neither what is read uninitialised nor divergent barriers, and of a race that needs
+        more than the last readers of a cell, nothing. Arrays are written to as by a call.
+        """
+        function = self._function
+        checked = instrumented(function, self.block, self.shared)
+        values, held = self._bound(arguments)
+        flags = np.zeros(max(len(checked.sites), 1), np.int32)
+        extra: list[int | float | bool] = [flags.ctypes.data]
+        shadows: dict[int, Array] = {}
+        places = {item.value: place for place, item in enumerate(function.parameters)}
+        for parameter, granule in zip(checked.watched, checked.granules, strict=True):
+            array = held.get(places[parameter.value])
+            size = 0 if array is None else array.nbytes
+            start = 0 if array is None else array.ctypes.data
+            # One array that two parameters point to has one shadow, if both see the same cells.
+            key = start * 16 + granule
+            if key not in shadows:
+                shadows[key] = np.zeros(max(-(-size // granule), 1) * 2, np.int64)
+            extra += [shadows[key].ctypes.data, size]
+        kernel = CudaKernel(self._kernel.module, checked.function)
+        kernel[self.grid, self.block, self.shared].run([*values, *extra])
+        findings = KernelFaults(function.name)
+        for site, flag in zip(checked.sites, flags, strict=False):
+            if flag:
+                verb = "accesses of two threads" if site.kind is FindingKind.RACE else "an access"
+                findings.add(site.kind, site.at, f"{verb} to {site.memory}")
         return findings.listed()
 
     def lower(self) -> Lowered:

@@ -32,6 +32,7 @@ class CudaArguments(argparse.Namespace):
     define: list[str]
     include: list[str]
     seed: int
+    compiled: bool
     show: str
     json: bool
 
@@ -44,6 +45,11 @@ def add_arguments(parser: Parser) -> None:
     _add_launches(check)
     check.add_argument(
         "--seed", type=seed, default=0, metavar="N", help="for inputs that are drawn"
+    )
+    check.add_argument(
+        "--compiled",
+        action="store_true",
+        help="for large grids: only races and accesses out of bounds, and much faster",
     )
     add_json(check)
     explain = add("explain", help="show a kernel on its way to machine code")

@@ -53,7 +53,9 @@ def _check(arguments: CudaArguments, module: CudaModule) -> int:
     refused: list[tuple[Spec, str]] = []
     for spec in _specs(arguments, module):
         try:
-            collected.append((spec, check(module, spec, arguments.seed)))
+            collected.append(
+                (spec, check(module, spec, arguments.seed, compiled=arguments.compiled))
+            )
         except CudaError as error:
             refused.append((spec, str(error)))
     if arguments.json:

@@ -16,6 +16,7 @@ from ...codegen.llvm.builder import FunctionText, literal, suffix, typed
 from ...codegen.llvm.scalars import ERRORS, library, symbol
 from ...codegen.native.compiler import OptimizationEffort, parse_module, target_machine
 from ...codegen.native.errors import NativeError
+from ...codegen.native.guarded_run import GuardedBytes
 from ...codegen.native.kernel_program import KernelPhase, KernelProgram
 from ...codegen.native.llvm_library import llvm, llvmlite
 from ...codegen.native.machine import CpuMachine, host
@@ -126,6 +127,11 @@ def function_error(name: str, type: ScalarType) -> float | None:
     if name not in FUNCTIONS or type not in DTYPES:
         return None
     return ERRORS[FUNCTIONS[name], DTYPES[type]].of(fused=host().fma)
+
+
+def guarded(size: int) -> GuardedBytes:
+    """Bytes between two pages that may not be accessed."""
+    return GuardedBytes(size)
 
 
 def _optimized(text: str, machine: CpuMachine) -> Any:

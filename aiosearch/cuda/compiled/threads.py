@@ -1,4 +1,8 @@
-"""Runs the blocks of a grid on all cores: chunks of block numbers, as threads come for them."""
+"""Runs the blocks of a grid on all cores: chunks of block numbers, as threads come for them.
+
+A trial runs them on one thread of another process, with each array between pages that may not be
+touched: `python -m aiosearch.cuda.compiled.threads < TRIAL`.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,19 @@ import ctypes
 import functools
 import itertools
 import os
+import pickle
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
+
+from ...processes.interpreter import command, environment
+from ..errors import LaunchError
 
 _CHUNKS = 8
 """Per thread, so that one that is slow has little left when the others are done."""
@@ -74,3 +86,60 @@ def _scratch(size: int) -> int:
     if memory is None or memory.size < size + _ALIGN:
         memory = _local.memory = np.zeros(size + _ALIGN, np.uint8)
     return -(-memory.ctypes.data // _ALIGN) * _ALIGN
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTrial:
+    """A launch that is tried out: what is compiled, and copies of what it is passed."""
+
+    text: str
+    name: str
+    scratch_bytes: int
+    words: tuple[int, ...]
+    """The arguments; those that are addresses are put in."""
+    memory: dict[int, bytes]
+    """What lies at the address in a place of the words."""
+    blocks: int
+
+
+def try_out(trial: LaunchTrial) -> None:
+    """Raises LaunchError where a kernel leaves its arrays, or does not end well otherwise."""
+    ended = subprocess.run(
+        command(__name__),
+        input=pickle.dumps(trial),
+        capture_output=True,
+        check=False,
+        env=environment(),
+    )
+    if ended.returncode < 0:
+        name = signal.Signals(-ended.returncode).name
+        raise LaunchError(
+            f"{trial.name} reads or writes outside of its arrays: it died of {name};"
+            " `check` and `check_compiled` name the line"
+        )
+    if ended.returncode:
+        lines = ended.stderr.decode(errors="replace").strip().splitlines()
+        raise LaunchError(f"{trial.name} cannot be tried out: {lines[-1] if lines else ''}")
+
+
+def run_guarded(trial: LaunchTrial) -> None:
+    """Runs a launch twice: with forbidden pages right behind its arrays, and right in front."""
+    from . import backend
+
+    address, code = backend.loaded(trial.text, trial.name)
+    kernel = _Kernel(address)
+    held = {place: backend.guarded(len(content)) for place, content in trial.memory.items()}
+    scratch = backend.guarded(-(-max(trial.scratch_bytes, 1) // _ALIGN) * _ALIGN)
+    for at_end in (True, False):
+        scratch.move(at_end)
+        words = np.array(trial.words, np.int64)
+        for place, guarded in held.items():
+            guarded.move(at_end)
+            guarded.view[:] = np.frombuffer(trial.memory[place], np.uint8)
+            words[place] = guarded.address
+        kernel(words.ctypes.data, scratch.address, 0, trial.blocks)
+    del code  # its memory was needed until here
+
+
+if __name__ == "__main__":
+    run_guarded(pickle.loads(sys.stdin.buffer.read()))
