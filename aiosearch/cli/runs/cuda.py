@@ -62,7 +62,7 @@ def _check(arguments: CudaArguments, module: CudaModule) -> int:
         give_json(_as_json(collected, refused))
     else:
         for spec, findings in collected:
-            give(f"{spec.text}: {'clean' if not findings else f'{len(findings)} collected'}")
+            give(f"{spec.text}: {'clean' if not findings else f'{len(findings)} found'}")
             for finding in findings:
                 give(f"  {finding}")
         for spec, reason in refused:
