@@ -4,7 +4,9 @@
 
 Of the forty functions of `corpus.py`, each from nothing and in a process of its own, as a console
 script is: median, nine tenths and most. On a machine that does other things too, the CPU seconds of
-the process and its children are what counts. Then the losses with their gradients of
+the process and its children are what counts. The README's first command, as the console script runs
+it (`--what command`): until it says how many times as fast something is that is proved, until it
+ends, and when it is called once more. Then the losses with their gradients of
 `benchmarks/models.py`, and the attention block and the focal loss that once took minutes: how many
 steps the largest proof of a rewriting takes, and the CPU seconds of generating all candidates.
 Figures go to standard output, a table for people to standard error.
@@ -98,6 +100,8 @@ def main() -> None:
         for name, loss in losses().items():
             if not names or name in names:
                 proved(name, loss, Effort(options.effort))
+    if options.what in ("all", "command") and not names:
+        first_command(options.effort)
     if options.what in ("all", "corpus"):
         answered([name for name in CORPUS if not names or name in names], options.effort)
 
@@ -105,7 +109,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="these alone")
-    parser.add_argument("--what", default="all", choices=["all", "corpus", "losses"])
+    parser.add_argument("--what", default="all", choices=["all", "command", "corpus", "losses"])
     parser.add_argument("--effort", default="quick", choices=[effort.value for effort in Effort])
     parser.add_argument("--alone", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -143,6 +147,35 @@ def proved(name: str, loss: Loss, effort: Effort) -> None:
 
 def _size(program: Program) -> int:
     return sum(1 for _ in program.terms())
+
+
+def first_command(effort: str) -> None:
+    """The README's first command, twice: the second time it is remembered."""
+    with tempfile.TemporaryDirectory() as folder:
+        runs = [timed_command(effort, folder) for _ in range(2)]
+    (first_gain, first), (_, second) = runs
+    sys.stderr.write(f"first gain after {first_gain} s, all {first:.1f} s, again {second:.1f} s\n")
+    if first_gain is not None:
+        figure("first command: a gain is on the screen", first_gain, "s", target=10.0)
+    figure("first command: seconds", first, "s", target=30.0)
+    figure("first command: seconds, once more", second, "s")
+
+
+def timed_command(effort: str, cache: str) -> tuple[float | None, float]:
+    """Seconds until the console script says how many times as fast something is, and in all."""
+    command = [sys.executable, "-m", "aiosearch", "optimize", "rms_norm", "--effort", effort]
+    environment = {**os.environ, "XDG_CACHE_HOME": cache, "PYTHONUNBUFFERED": "1"}
+    started, first = time.monotonic(), None
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if first is None and "times as fast" in line:
+                first = time.monotonic() - started
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command[1:])} ended with {process.returncode}")
+    return first, time.monotonic() - started
 
 
 def answered(names: Sequence[str], effort: str) -> None:
