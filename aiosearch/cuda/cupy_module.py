@@ -16,7 +16,7 @@ import functools
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,17 +28,21 @@ _HARMLESS = ("--std=", "-std=", "--use_fast_math", "-use_fast_math", "--gpu-arch
 """Options of NVIDIA's compiler that change nothing of what is computed here."""
 
 
+NumpyName: TypeAlias = Any
+"""What a name of NumPy is: a function, a type, a module."""
+
+
 class CupyArray(Array):
     """An array of a device: here, memory like any other."""
 
-    def get(self, stream: object = None, order: str = "C", out: Any = None) -> Any:
+    def get(self, stream: object = None, order: str = "C", out: Array | None = None) -> Array:
         """A copy as NumPy's array, or the elements put into one."""
         if out is None:
-            return np.array(self, order=order, subok=False)  # type: ignore[call-overload]  # CuPy takes any order
+            return self.view(np.ndarray).copy("F" if order == "F" else "C")
         out[...] = self
         return out
 
-    def set(self, array: Any, stream: object = None) -> None:
+    def set(self, array: Array, stream: object = None) -> None:
         """Takes over an array's elements."""
         self[...] = array
 
@@ -52,7 +56,7 @@ class RawKernel:
         name: str,
         options: Sequence[str] = (),
         backend: str = "nvrtc",
-        **others: object,
+        **ignored: object,
     ) -> None:
         self.name = name
         self._kernel = _module(code, tuple(options))[name]
@@ -85,7 +89,7 @@ class RawModule:
         options: Sequence[str] = (),
         backend: str = "nvrtc",
         name_expressions: Sequence[str] | None = None,
-        **others: object,
+        **ignored: object,
     ) -> None:
         if code is None:
             raise LaunchError(
@@ -143,12 +147,12 @@ class _Processor:
 class _NumpyNames(types.ModuleType):
     """A module whose names are those of a module of NumPy, giving arrays of a device."""
 
-    def __init__(self, name: str, numpy: Any, local: Mapping[str, object]) -> None:
+    def __init__(self, name: str, numpy: NumpyName, local: Mapping[str, object]) -> None:
         super().__init__(name)
         self._numpy = numpy
         self.__dict__.update(local)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NumpyName:
         if name.startswith("__"):
             raise AttributeError(name)
         value = getattr(self._numpy, name)
@@ -159,16 +163,18 @@ class _NumpyNames(types.ModuleType):
         return value
 
 
-def _of_a_device(function: Any) -> Any:
+def _of_a_device(function: NumpyName) -> NumpyName:
     @functools.wraps(function)
-    def call(*arguments: object, **options: object) -> Any:
+    def call(*arguments: object, **options: object) -> NumpyName:
         result = function(*arguments, **options)
         return result.view(CupyArray) if type(result) is np.ndarray else result
 
     return call
 
 
-def _asnumpy(array: Any, stream: object = None, order: str = "C", out: Any = None) -> Any:
+def _asnumpy(
+    array: Array, stream: object = None, order: str = "C", out: Array | None = None
+) -> Array:
     if out is not None:
         out[...] = array
         return out

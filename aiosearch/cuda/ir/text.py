@@ -134,7 +134,7 @@ def _carried(carried: tuple[IrValue, ...], initial: tuple[Operand, ...]) -> str:
     if not carried:
         return ""
     pairs = zip(carried, initial, strict=True)
-    return f" ({', '.join(f'{_defined(one)} = {_operand(other)}' for one, other in pairs)})"
+    return f" ({', '.join(f'{_defined(value)} = {_operand(start)}' for value, start in pairs)})"
 
 
 def _defined(value: IrValue) -> str:

@@ -414,10 +414,11 @@ class _Raising:
                 compare = Compute(inside, "lt", (counters[item.counter], item.loop.high))
                 body = Region((compare, If(inside, body, Region(), (), loop.at)))
         whole = simplified(Region((*lines, *body.operations)))
-        known = {item.value: item for item in self._function.parameters}
+        parameter_of = {item.value: item for item in self._function.parameters}
         outside = sorted(used(whole), key=lambda item: item.number)
         parameters = tuple(
-            known.get(item, Parameter(item, item.hint or f"v{item.number}")) for item in outside
+            parameter_of.get(item, Parameter(item, item.hint or f"v{item.number}"))
+            for item in outside
         )
         name = f"{self._prefix}{len(self._kernels)}"
         function = ParallelFunction(name, parameters, whole, (), True, loop.at)
@@ -574,20 +575,20 @@ class _Span:
     high: int
 
 
-def _spans(one: int, two: int, bounds: _Range, relation: str) -> list[_Span] | None:
-    """The parts of `one * i - two * j` with i and j in a relation; none if there are no such."""
+def _spans(first: int, second: int, bounds: _Range, relation: str) -> list[_Span] | None:
+    """The parts of `first * i - second * j` for i and j in a relation; none if no two are."""
     low, high = bounds.low, bounds.high
     if high < low or (relation == "<" and high == low):
         return None
     if relation == "=":
-        return _multiples(one - two, low, high)
-    if one == two:
-        return _multiples(one, low - high, -1 if relation == "<" else high - low)
+        return _multiples(first - second, low, high)
+    if first == second:
+        return _multiples(first, low - high, -1 if relation == "<" else high - low)
     if relation == "*":
-        return [*_multiples(one, low, high), *_multiples(-two, low, high)]
+        return [*_multiples(first, low, high), *_multiples(-second, low, high)]
     corners = [(low, low + 1), (low, high), (high - 1, high)]
-    values = [one * i - two * j for i, j in corners]
-    return [_Span(math.gcd(one, two), min(values), max(values))]
+    values = [first * i - second * j for i, j in corners]
+    return [_Span(math.gcd(first, second), min(values), max(values))]
 
 
 def _multiples(factor: int, low: int, high: int) -> list[_Span]:

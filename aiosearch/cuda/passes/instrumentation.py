@@ -132,9 +132,9 @@ class _Instrumentation:
         clear = self._begin(granules)
         body = self._region(self._function.body)
         allocations = [item for item in body.operations if isinstance(item, Alloc)]
-        others = [item for item in body.operations if not isinstance(item, Alloc)]
+        remaining = [item for item in body.operations if not isinstance(item, Alloc)]
         # Allocations stand first in every kernel; what counts epochs comes behind them.
-        whole = Region((*allocations, *self._head, *clear, *others), body.yields)
+        whole = Region((*allocations, *self._head, *clear, *remaining), body.yields)
         return Instrumented(
             replace(
                 self._function,
@@ -173,8 +173,8 @@ class _Instrumentation:
         gx, gy = (self._index("grid.dim", axis, lines) for axis in "xy")
         rows = self._sum(by, self._product(bz, gy, lines), lines)
         number = self._sum(bx, self._product(rows, gx, lines), lines)
-        one = self._sum(number, ConstantOperand(1, I64), lines)
-        self._stamp = self._sum(self._thread, self._times(one, 1 << _BLOCK, lines), lines)
+        above_zero = self._sum(number, ConstantOperand(1, I64), lines)
+        self._stamp = self._sum(self._thread, self._times(above_zero, 1 << _BLOCK, lines), lines)
         self._epoch = self._numbers.value(PTR, "epoch")
         self._head.append(Alloc(self._epoch, MemorySpace.SHARED, 8, I64))
         cleared: list[tuple[IrValue, int]] = [(self._epoch, 1)]
