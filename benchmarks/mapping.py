@@ -41,7 +41,7 @@ from aiosearch.mapper.published import (
 from aiosearch.mapper.splits import PatternSplit
 from aiosearch.mapper.stair_climb import Mapping
 
-SECONDS = 10.0
+SECONDS = 6.0
 """For how long schedules of a program are measured."""
 FIRST, SECOND = Team(0, 0, 0, 24), Team(0, 0, 1, 24)
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from .placement import place
     from .plans import PlacementPlan, read_plan
+    from .rematerialization import GradientPlan, KeepPolicy, fit_gradient
     from .sharding import ShardingPlan, shard
     from .splits import SplitSizes
     from .teams import Team
@@ -55,8 +56,10 @@ __all__ = [
     "ComputeDevice",
     "Distance",
     "FaithfulModel",
+    "GradientPlan",
     "GroupLocation",
     "JaxPatterns",
+    "KeepPolicy",
     "Level",
     "MappedProgram",
     "MappingError",
@@ -80,6 +83,7 @@ __all__ = [
     "WorkerCores",
     "capture_patterns",
     "detect_cluster",
+    "fit_gradient",
     "flatten",
     "map_program",
     "place",
@@ -129,6 +133,9 @@ __getattr__ = lazily(
         "PlacementPlan": ".plans",
         "read_plan": ".plans",
         "MeshCosts": ".layouts",
+        "GradientPlan": ".rematerialization",
+        "KeepPolicy": ".rematerialization",
+        "fit_gradient": ".rematerialization",
         "ShardingPlan": ".sharding",
         "shard": ".sharding",
         "SplitSizes": ".splits",

@@ -67,24 +67,24 @@ def moves(source: Layout, to: Layout) -> list[LayoutMove]:
     Example, a mesh of two axes: from (0, 0) to (None, 0), both are gathered, the inner one first,
     and the inner one is sliced again, as what remains divided is another part than before.
     """
-    kept = [a == b for a, b in zip(source, to, strict=True)]
+    stays = [a == b for a, b in zip(source, to, strict=True)]
     for axis, dimension in enumerate(source):
         # What is divided within something that moves, or would be within something new, moves too.
-        if kept[axis] and dimension is not None:
+        if stays[axis] and dimension is not None:
             outer = range(axis)
-            if any(not kept[a] and dimension in (source[a], to[a]) for a in outer):
-                kept[axis] = False
+            if any(not stays[a] and dimension in (source[a], to[a]) for a in outer):
+                stays[axis] = False
     steps = []
     current = list(source)
     for axis, dimension in enumerate(to):
         before = current[axis]
-        if not kept[axis] and before is not None and dimension is not None and before != dimension:
+        if not stays[axis] and before is not None and dimension is not None and before != dimension:
             others = [d for at, d in enumerate((*source, *to)) if at % len(to) != axis]
             if before not in others and dimension not in others:
                 steps.append(LayoutMove(axis, before, dimension))
-                current[axis], kept[axis] = dimension, True
+                current[axis], stays[axis] = dimension, True
     for axis in reversed(range(len(to))):
-        if not kept[axis] and current[axis] is not None:
+        if not stays[axis] and current[axis] is not None:
             steps.append(LayoutMove(axis, current[axis], None))
             current[axis] = None
     for axis, dimension in enumerate(to):

@@ -31,7 +31,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +55,16 @@ from .layouts import (
     shifted,
 )
 from .rows.demands import work_of
-from .rows.equations import Atom, Equation, Flat, FlatValue, Known, flatten_jaxpr, trace
+from .rows.equations import (
+    Atom,
+    Equation,
+    Flat,
+    FlatValue,
+    Known,
+    PrimitiveParams,
+    flatten_jaxpr,
+    trace,
+)
 from .rows.evidence import RowEvidence, compare
 from .rows.frames import bind
 from .rows.rules import ELEMENTWISE
@@ -131,11 +140,11 @@ class _LayoutGraph:
         return self.add(_Variable(value.shape, item_size(value), chosen, [], np.zeros(len(chosen))))
 
     def connect(
-        self, source: int, to: int, wanted: Callable[[int], Layout], times: int = 1
+        self, source: int, to: int, layouts: Callable[[int], Layout], times: int = 1
     ) -> None:
         """An edge: what it takes to bring a value into the layout that each choice wants."""
         a, b = self.variables[source], self.variables[to]
-        needed = [wanted(choice) for choice in range(len(b.results))]
+        needed = [layouts(choice) for choice in range(len(b.results))]
         distinct = list(dict.fromkeys(needed))
         table = np.array(
             [
@@ -308,7 +317,7 @@ class ShardingPlan:
         """The layout of each array that comes in."""
         return [self.layout(self._graph.homes[0, value.number]) for value in self._flat.inputs]
 
-    def specs(self, names: Sequence[str]) -> list[Any]:
+    def specs(self, names: Sequence[str]) -> list[PyTree]:
         """The layouts of the arguments as `PartitionSpec`s over axes of these names."""
         return [
             partition(layout, len(value.shape), names)
@@ -398,13 +407,13 @@ class ShardingPlan:
         return "\n".join(lines)
 
 
-def partition(layout: Layout, rank: int, names: Sequence[str]) -> Any:
+def partition(layout: Layout, rank: int, names: Sequence[str]) -> PyTree:
     """A layout as jax's `PartitionSpec`, the outer axis of the mesh first."""
     by_dimension = [
         tuple(name for name, at in zip(names, layout, strict=True) if at == dimension)
         for dimension in range(rank)
     ]
-    spec: Any = jax.sharding.PartitionSpec  # which jax leaves without annotations
+    spec: Function = jax.sharding.PartitionSpec  # which jax leaves without annotations
     return spec(*(axes or None for axes in by_dimension))
 
 
@@ -454,10 +463,10 @@ class _Executor:
             value = equation.outputs[0]
             if node.variable is None:
                 layout = self.layout_of(scope, value)
-                wanted = tuple(
+                layouts = tuple(
                     layout if atom.shape else self.mesh.replicated for atom in equation.inputs
                 )
-                strategy = EquationLayout(wanted, layout)
+                strategy = EquationLayout(layouts, layout)
             else:
                 strategy = self.graph.variables[node.variable].strategies[
                     self.chosen[node.variable]
@@ -478,7 +487,7 @@ class _Executor:
                 results = [add(result, self.names[axis]) for result in results]
             values.update(zip((each.number for each in equation.outputs), results, strict=True))
 
-    def _local_params(self, equation: Equation, strategy: EquationLayout) -> dict[str, Any]:
+    def _local_params(self, equation: Equation, strategy: EquationLayout) -> PrimitiveParams:
         """The parameters for a device's part: shapes among them are of that size."""
         params = dict(equation.params)
         local = self.mesh.local(strategy.result, equation.outputs[0].shape)
@@ -498,7 +507,7 @@ class _Executor:
         values: dict[int, Leaf],
         moved: dict[tuple[int, Layout], Leaf],
     ) -> Leaf:
-        """A value in the layout that is wanted, from the one that it has."""
+        """A value in another layout than the one that it has."""
         have = self.layout_of(scope, atom)
         if isinstance(atom, Known):
             array = None if self._counting else jnp.asarray(atom.array)
@@ -555,7 +564,7 @@ class _Executor:
             layout = self.graph.outer(body.inputs[at], self.chosen[body.inputs[at]], lead)
             operands.append(self._bring(scope, atom, layout, values, moved))
 
-        wanted = [
+        layouts = [
             self.graph.within(variable, self.chosen[variable], lead)
             for variable, lead in [
                 *((variable, False) for variable in body.inputs[constants : constants + carries]),
@@ -572,7 +581,7 @@ class _Executor:
             brought: dict[tuple[int, Layout], Leaf] = {}
             results = [
                 self._bring(body.scope, atom, layout, inner, brought)
-                for atom, layout in zip(body.flat.outputs, wanted, strict=True)
+                for atom, layout in zip(body.flat.outputs, layouts, strict=True)
             ]
             return results[:carries], results[carries:]
 

@@ -27,8 +27,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from string import ascii_lowercase
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ...capture.jax_types import Function
 from ...codegen.pallas import dialect
 from ...tensor import DType, Program, Term, apply, tensor
 from ...tensor.analysis.substitution import rebuilt
@@ -327,9 +328,9 @@ def _inputs_by_rows(program: Program) -> list[int]:
     from ...mapper.rows.loops import requirement
     from ...mapper.rows.rules import WHOLE, Rows
 
-    names_of: dict[str, Any] = {}
+    names_of: dict[str, Function] = {}
     exec(emit(program), names_of)  # a text of ours
-    kind: Any = jax.ShapeDtypeStruct  # which jax leaves without types
+    kind: Function = jax.ShapeDtypeStruct  # which jax leaves without types
     shapes = [kind(term.shape, jax.numpy.dtype(ARRAY_NAMES[term.dtype])) for term in program.inputs]
     flat, _ = trace(names_of[names(program)[0]], shapes)
     pulled = pull(flat, [(output, Rows(0)) for output in flat.outputs], requirement)
