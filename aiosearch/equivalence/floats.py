@@ -440,7 +440,7 @@ def compare_sides(
             remark = f"{len(runs) - len(trials)} distributions were left out after {seconds:g} s"
             break
         if tell is not None:
-            tell(f"c floats: {name} {trials[-1].status}, {len(trials)} of {len(runs)}")
+            tell(f"c floats: {len(trials)} of {len(runs)}, {name} {trials[-1].status}")
     return FloatEvidence(seed, strict, tuple(trials), remark)
 
 

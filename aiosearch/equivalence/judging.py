@@ -210,7 +210,7 @@ class _Judge:
         """The verdict of fields and proof on the programs at general shapes."""
         ours, theirs = general.reduced()
         fields = compare_fields(ours, theirs, seed=self.seed, draws=self.draws)
-        self.tell(f"a fields: {fields}")
+        self.tell(f"a fields: {fields.outcome}")
         verdict = Verdict(Status.CANNOT_JUDGE, "", "", general.shape_text(), fields)
         # Formal difference: a proof cannot exist, only floats can show it on real inputs.
         if fields.outcome == "differ":
@@ -220,7 +220,7 @@ class _Judge:
         work = ProofWork(self.work.steps, self.work.until)
         proof = prove(a, b, general.values, work)
         self.work.spent += work.spent
-        self.tell(f"b proof: {proof}")
+        self.tell(f"b proof: {'found' if proof.proved else 'none found'}")
         verdict = replace(verdict, proof=proof)
         if proof.proved or fields.outcome == "agree":
             self.general = general

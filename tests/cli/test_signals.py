@@ -159,6 +159,25 @@ def test_terminal() -> None:
     assert shown.count(HIDE_CURSOR) == shown.count(SHOW_CURSOR) == 1
 
 
+def test_verify_shows_on_a_terminal_what_each_layer_says() -> None:
+    """In a line that is gone when the verdict is told."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aiosearch", "verify", "rms_norm", "rms_norm", "--shape=row=4"],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(theirs)
+    read_until(ours, "a fields: agree; b proof: found; c floats: ")
+    out, _ = process.communicate(timeout=60)
+    os.close(ours)
+    assert process.returncode == 0
+    assert out.startswith(b"proved")
+
+
 def test_a_simulation_says_on_a_terminal_how_far_it_is(cli: Cli) -> None:
     import pty
 

@@ -50,8 +50,7 @@ def run(arguments: VerifyArguments) -> int:
     def show(text: str) -> None:
         # A layer that is asked again says its last word, and floats how far they are.
         layers[text.partition(":")[0]] = plain(text)
-        width = max(8, (shutil.get_terminal_size().columns - 1) // len(layers) - 3)
-        line.show(" | ".join(text[:width] for text in layers.values()))
+        line.show("; ".join(layers.values())[: shutil.get_terminal_size().columns - 1])
 
     try:
         return _verified(arguments, _judge(arguments, show), line.close)
