@@ -266,8 +266,8 @@ class SearchReport:
 
     def _bound_over_time(self, end: float) -> Series:
         """The bound as it rose, up to the best cost where everything was explored."""
-        given = [] if self._bound is None else [(0.0, self._bound)]
-        bounds = [*given, *(pair for pair in self._bounds if not given or pair[1] > given[0][1])]
+        start = [] if self._bound is None else [(0.0, self._bound)]
+        bounds = [*start, *(pair for pair in self._bounds if not start or pair[1] > start[0][1])]
         if not bounds:
             return []
         return [*bounds, (end, self._best[-1][1] if self._is_complete else bounds[-1][1])]

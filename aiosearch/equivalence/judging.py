@@ -117,18 +117,18 @@ class _Judge:
         exact = self._limited_to_int32(self._without_residues(self._best()))
         floats = self._floats()
         verdict = replace(exact, floats=floats)
-        told = within(self.limits, self.tolerance)
+        bounds = within(self.limits, self.tolerance)
         if floats.outcome == "differ":
             worst = floats.first_failed
             reason = f"{worst.place}, on {worst.distribution} inputs of seed {self.seed}"
             return replace(verdict, status=Status.REFUTED, scope="", reason=reason)
         if exact.status.accepted:
             # Only what was compared in floats was held to the tolerance.
-            return replace(verdict, scope=f"{exact.scope}; in floats{told}")
+            return replace(verdict, scope=f"{exact.scope}; in floats{bounds}")
         if floats.outcome == "unknown":
             reason = _undecided(floats) if floats.undecided else str(floats)
             return replace(verdict, status=Status.CANNOT_JUDGE, reason=reason)
-        scope = f"in floats only, at these shapes{told}"
+        scope = f"in floats only, at these shapes{bounds}"
         return replace(verdict, status=Status.TESTED, scope=scope, reason="")
 
     def _floats(self) -> FloatEvidence:

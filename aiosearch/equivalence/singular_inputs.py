@@ -63,9 +63,9 @@ def points(program: Program) -> list[float]:
         abs(float(term.parameter("value"))) for term in program.terms() if term.operator is LITERAL
     )
     literals = sorted(value for value in values if 1e-4 < value < 1e4)[:_MOST_LITERALS]
-    made = dict.fromkeys([*_USUAL, *literals])
-    made.update(dict.fromkeys(_combined(literals)))
-    signed = [sign * value for value in made for sign in (1.0, -1.0) if value or sign > 0]
+    numbers = dict.fromkeys([*_USUAL, *literals])
+    numbers.update(dict.fromkeys(_combined(literals)))
+    signed = [sign * value for value in numbers for sign in (1.0, -1.0) if value or sign > 0]
     return signed[:_MOST_POINTS]
 
 

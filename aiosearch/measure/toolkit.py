@@ -84,8 +84,8 @@ def _roots() -> Iterator[Path]:
 def _of_triton() -> Path | None:
     """A folder of links into Triton's wheel, laid out as a toolkit is."""
     for package in _package("triton"):
-        own = package / "backends" / "nvidia"
-        library, assembler = own / "lib" / LIBDEVICE.name, own / PTXAS
+        place = package / "backends" / "nvidia"
+        library, assembler = place / "lib" / LIBDEVICE.name, place / PTXAS
         if library.exists():
             root = cache_folder() / "toolkit"
             with suppress(OSError):  # without a cache there is no such folder

@@ -151,7 +151,7 @@ def _compiled_kernels(
 if __name__ == "__main__":
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=CompileRequest)
     try:
-        made = assemble(asked)
+        assembled = assemble(asked)
     except Exception as error:
         sys.exit(f"{type(error).__name__}: {' '.join(str(error).split())}")
-    sys.stdout.buffer.write(msgspec.json.encode(made))
+    sys.stdout.buffer.write(msgspec.json.encode(assembled))

@@ -30,7 +30,7 @@ import itertools
 import math
 import zlib
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from ...checks.verdict import Status
 from ...errors import ProblemError
@@ -531,7 +531,7 @@ class HeapExplorer(Explorer[NodeT]):
             yield group
 
 
-def _absent(node: Any) -> Any:
+def _absent(node: object) -> NoReturn:
     """Stands for an optional method that the problem lacks; whoever calls it has ruled that out."""
     raise AssertionError("the problem has no such method")
 

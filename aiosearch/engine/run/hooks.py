@@ -99,7 +99,7 @@ class Hooks:
             except Exception as error:
                 self._failed(error)
 
-    def _done(self, task: asyncio.Future[Any]) -> None:
+    def _done(self, task: asyncio.Future[object]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed(error)
@@ -153,7 +153,7 @@ class EventEmitter:
         )
 
     def improved(
-        self, number: int, solution: Callable[[], Any], cost: float | None, seat: int
+        self, number: int, solution: Callable[[], object], cost: float | None, seat: int
     ) -> None:
         """Emits `Improved`; the solution is decoded only when a hook gets it."""
         seconds = self._seconds

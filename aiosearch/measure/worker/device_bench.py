@@ -119,18 +119,18 @@ class DeviceBench:
         self._letterbox.announce(runner)
         with jax.enable_x64(load.text.x64):
             inputs = self._stock.inputs(load, seed)
-        made = Runner(
+        timed = Runner(
             *self._calls[load.number], inputs, load.text.x64, timing_loop(load.text.inputs)
         )
-        with self._at_work(runner, made.x64):
-            made.begin()
-        with self._at_work(runner, made.x64, WARM_UP_RUNS):
-            made.warm_up()
+        with self._at_work(runner, timed.x64):
+            timed.begin()
+        with self._at_work(runner, timed.x64, WARM_UP_RUNS):
+            timed.warm_up()
         if Way.ALTERNATED in self._settings.ways:
             self._letterbox.announce(NOBODY)
-            with jax.enable_x64(made.x64):
+            with jax.enable_x64(timed.x64):
                 other_work()()  # compiled before it has to be done within a runner's time
-        return made
+        return timed
 
     def _make_cold(self) -> None:
         """Makes copies of what the runners are called on, as many as their rounds take."""

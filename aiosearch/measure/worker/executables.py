@@ -70,7 +70,7 @@ def timing_loop(inputs: Sequence[ArrayType]) -> TimingLoop:
     """
     if jax.default_backend() != "gpu":
         return CPU_LOOP
-    size = sum(math.prod(one.shape) * np.dtype(one.dtype).itemsize for one in inputs)
+    size = sum(math.prod(array.shape) * np.dtype(array.dtype).itemsize for array in inputs)
     beyond = BEYOND * last_cache("gpu")
     copies = 1
     while copies < MOST_LOOP_COPIES and size < beyond and (copies - 1) * size < beyond:
@@ -170,13 +170,13 @@ def repeated(function: Call, turns: int, copies: int = 1) -> Call:
 
         def run(sets: PyTree, results: PyTree) -> PyTree:
             """One of each set; a barrier of its inputs and the result before keeps the order."""
-            made = []
+            outputs = []
             before = results
             for inputs in sets:
                 inputs, _ = _barrier((inputs, before))
                 before = function(*inputs)
-                made.append(before)
-            return tuple(made)
+                outputs.append(before)
+            return tuple(outputs)
 
         def again(_: PyTree, carry: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
             sets, results = _barrier(carry)

@@ -138,8 +138,8 @@ class Runner:
         """Times one call that runs `TimingLoop.turns` times."""
         assert self.looped is not None
         turns, copies = self.timing_loop
-        found = _timed(self.looped, wait_for, [self.inputs.sets(copies)])
-        return Sample(found.wall / turns, found.cpu / turns)
+        sample = _timed(self.looped, wait_for, [self.inputs.sets(copies)])
+        return Sample(sample.wall / turns, sample.cpu / turns)
 
     def _timed(self, arguments: Sequence[list[Array]]) -> Sample:
         return _timed(self.call, self.wait, arguments)

@@ -98,8 +98,8 @@ def _not_worth_it(body: FlatJaxpr, moved: Sequence[JaxprEqn]) -> set[int]:
         )
         largest.update(dict.fromkeys(equation.outvars, source))
         computes.update(dict.fromkeys(equation.outvars, computing))
-        given = needed.intersection(equation.outvars)
-        if any(aval(var).size > source or not computing for var in given):
+        results = needed.intersection(equation.outvars)
+        if any(aval(var).size > source or not computing for var in results):
             losing.add(id(equation))
     return losing
 

@@ -51,8 +51,8 @@ class RegionArguments:
             return {}
         with use_settings(self._cut.settings):
             try:
-                given = jax.jit(lambda *leaves: self._run(pieces, leaves))(*self._examples)
-                arrays = [jax.device_get(list(each)) for each in given]
+                outputs = jax.jit(lambda *leaves: self._run(pieces, leaves))(*self._examples)
+                arrays = [jax.device_get(list(each)) for each in outputs]
             except jax.errors.JaxRuntimeError:
                 # Mostly for lack of memory: all inputs are held at once. Those drawn have to do.
                 return {}

@@ -182,7 +182,7 @@ class _DemandCounter:
         """The bytes of what an iteration loads for a dot, and this node sums up apart from it."""
         if self._layout.dot(node) is not None or not node.folded:
             return 0
-        dots = [one for one in self._layout.nodes.all if self._layout.dot(one) is not None]
+        dots = [node for node in self._layout.nodes.all if self._layout.dot(node) is not None]
         fed = {load for dot in dots for load, _ in self._fed(dot)}
         return max(
             (

@@ -155,9 +155,9 @@ class TilingFigures:
     @property
     def stream(self) -> float:
         """Through the busiest multiprocessor: what is on its way limits how much comes."""
-        own = self.loaded_bytes / self.blocks * self.turns
+        loaded = self.loaded_bytes / self.blocks * self.turns
         coming = self.resident * self.step_bytes * self._copies / _DRAM_LATENCY_SECONDS
-        return own / max(1.0, min(_MULTIPROCESSOR_BYTES_PER_SECOND, coming))
+        return loaded / max(1.0, min(_MULTIPROCESSOR_BYTES_PER_SECOND, coming))
 
     @property
     def arithmetic(self) -> float:
@@ -242,7 +242,7 @@ class TilingPrediction:
             registers=self.registers,
             warps=self.warps,
             stages=self.stages,
-            dot_steps=sum(math.ceil(one.summed / _DOT_DEPTH) for one in asked.products),
+            dot_steps=sum(math.ceil(product.summed / _DOT_DEPTH) for product in asked.products),
             arithmetic_seconds=self._arithmetic,
             device=self.device,
         )
