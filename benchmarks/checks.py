@@ -25,7 +25,7 @@ from lib.figures import figure, spread, versions
 from aiosearch import Obligation, Search
 from aiosearch.checks import Verifier, z3_version
 from aiosearch.checks.questions import digest
-from aiosearch.workloads.ladder import RUNGS, Rung
+from aiosearch.lab.ladder import RUNGS, Rung
 
 RLIMIT = 400_000
 """A pool's default."""

@@ -34,11 +34,11 @@ from lib.figures import figure
 
 from aiosearch import Pool, Search
 from aiosearch.engine.run.search_settings import OnUnknown
+from aiosearch.lab.ladder import RUNGS
 from aiosearch.lab.recording.replay import RecordedWithQuestions
 from aiosearch.recording import Recorded, load, record
 from aiosearch.strategies import API, Assign, Command, Event, Idle, Opened, Plan
 from aiosearch.testing import Simulation, simulate
-from aiosearch.workloads.ladder import RUNGS
 from aiosearch.workloads.shapes import Tiny
 from aiosearch.workloads.superopt import Superopt
 from aiosearch.workloads.uts import TREES, UTS

@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from aiosearch.lab.arms import Arm, with_bases
 from aiosearch.lab.contest import ArmContest
 from aiosearch.lab.intervals import Interval, ratio
+from aiosearch.lab.ladder import RUNGS
 from aiosearch.lab.rows import ArmRow, rows
 from aiosearch.lab.trial import TrialOutcome
-from aiosearch.workloads.ladder import RUNGS
 
 ORDER = "depth-first"
 TARGETS = {"queue": 0.95, "stealing": 0.95, "sockets": 0.93}

@@ -14,9 +14,9 @@ import pytest
 from testkit.hosts.console import Cli, Start
 
 from aiosearch.cli.runs.optimize.fused_run import FusedRun
+from aiosearch.lab.mirage.subterm_questions import SubtermQuestions
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
 from aiosearch.measure.ceilings import PROTOCOL
-from aiosearch.superoptimizer.z3_referee.axioms import SubtermQuestions
 from aiosearch.tensor.files import from_json, to_json
 from aiosearch.tensor.programs import builtin
 from aiosearch.tensor.text import parse, write

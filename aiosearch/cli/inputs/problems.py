@@ -45,7 +45,7 @@ def build(target: str, texts: Mapping[str, str], seed: int | None) -> UserProble
 
 def ladder_problems() -> dict[str, UserProblem]:
     """The searches whose counts are known, by name."""
-    from ...workloads.ladder import RUNGS
+    from ...lab.ladder import RUNGS
     from ...workloads.uts import TREES
 
     ladder: dict[str, UserProblem] = {name: tree.problem for name, tree in TREES.items()}

@@ -13,6 +13,7 @@ from ...engine.run.search_settings import OnUnknown
 from ...lab.arms import Arm, cross
 from ...lab.contest import ArmContest
 from ...lab.intervals import Interval
+from ...lab.ladder import RUNGS
 from ...lab.rows import ArmRow, facts, rows, to_csv
 from ...lab.speedup_chart import plot
 from ...lab.trial import TrialOutcome
@@ -20,7 +21,6 @@ from ...orders import ORDERS, find_order
 from ...pool import MOST_WORKERS, usable_cores
 from ...remote.transports import find_transport, has_transport
 from ...strategies import find_strategy, list_strategies
-from ...workloads.ladder import RUNGS
 from ..inputs.fields import split
 from ..inputs.objects import UserProblem
 from ..inputs.problems import build, unshared

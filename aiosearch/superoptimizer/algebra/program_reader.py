@@ -11,6 +11,7 @@ them up and narrows the sum, the program without both is what a kernel does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -64,6 +65,11 @@ class NormalFormProgram:
     @property
     def outputs(self) -> tuple[LabelledTensor, ...]:
         return tuple(self.values[term] for term in self.program.outputs)
+
+    def count(self, mask: Mask) -> int:
+        """How many values the index parts in `mask` take together."""
+        bits = (bit for bit in range(mask.bit_length()) if mask >> bit & 1)
+        return math.prod(self.sizes[bit // BITS] for bit in bits)
 
 
 def read(program: Program) -> NormalFormProgram:

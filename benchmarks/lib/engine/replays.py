@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from aiosearch.lab import published
 from aiosearch.lab.arms import Arm
+from aiosearch.lab.ladder import RUNGS
 from aiosearch.lab.simulated_arms import Replay, Replayed, SimulationSetting
 from aiosearch.recording import Footer, load, record
-from aiosearch.workloads.ladder import RUNGS
 
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 96, 128)
 LONG = 1000.0

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from lib.figures import figure, versions
 
 from aiosearch import Result, Search, SearchStatus
+from aiosearch.lab.mirage.tasks import TASKS
 from aiosearch.lab.process_family import Family
 from aiosearch.superoptimizer.progress import cpu_seconds
 from aiosearch.workloads import Blocks, Kernels
-from aiosearch.workloads.mirage.tasks import TASKS
 
 MIRAGE: Mapping[str, str] = MappingProxyType(
     {

@@ -9,7 +9,7 @@ from testkit.hosts.console import Puzzle
 
 from aiosearch.cli.inputs.problems import build
 from aiosearch.cli.output.streams import UsageError
-from aiosearch.workloads.ladder import RUNGS
+from aiosearch.lab.ladder import RUNGS
 from aiosearch.workloads.queens import Queens
 from aiosearch.workloads.uts import TREES
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ....documents import Document
+from ....lab.mirage.blocks import LONGEST, BlockProgram, Blocks
+from ....lab.mirage.tasks import TASKS
 from ....result import Result
 from ....search import Search
 from ....superoptimizer import cpu_seconds
-from ....workloads.blocks import LONGEST, BlockProgram, Blocks
-from ....workloads.mirage.tasks import TASKS
 from ...output.logs import logs_to_stderr
 from ...output.screen import LiveScreen, NoScreen, PlainScreen, ProgressPrinter, Screen
 from ...output.streams import Exit, UsageError, give, give_json, reserved_stdout, tell

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import z3
 
+from aiosearch.lab.mirage import residues
+from aiosearch.lab.mirage.abstract_terms import axioms, declarations, is_part
+from aiosearch.lab.mirage.blocks import BlockPrefix
+from aiosearch.lab.mirage.tasks import TASKS
 from aiosearch.lab.recording.format import NodeKind
 from aiosearch.recording import load, record
 from aiosearch.workloads import RUNGS, Blocks
-from aiosearch.workloads.blocks import BlockPrefix
-from aiosearch.workloads.mirage import residues
-from aiosearch.workloads.mirage.abstract_terms import axioms, declarations, is_part
-from aiosearch.workloads.mirage.tasks import TASKS
 
 Walk = Callable[[Any], Iterator[Any]]
 NORM = TASKS["rms-norm"]

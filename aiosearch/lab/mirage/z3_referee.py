@@ -15,10 +15,9 @@ import anyio
 from ...checks import Status, Verifier
 from ...checks.cache import DEFAULT_CACHE
 from ...problem import Obligation
+from ...superoptimizer import DerivationGraph, ShouldContinue, always_continue
 from ...tensor.abstract import Abstract
-from ..derive.derivations import DerivationGraph
-from ..progress import ShouldContinue, always_continue
-from .axioms import SubtermQuestions
+from .subterm_questions import SubtermQuestions
 from .unlabelled_terms import UnlabelledTerms, without_sizes
 
 RLIMIT = 80_000

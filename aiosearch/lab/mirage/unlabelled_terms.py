@@ -6,14 +6,13 @@ has the fourth power of its size, and each of its four parts the size.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
+from ...superoptimizer import Derivation, DerivationGraph, ValueClass
 from ...tensor import Term
 from ...tensor.abstract import INFIX, Abstract, Abstracts, Shaped
 from ...tensor.evaluation.evaluate import step as evaluated
 from ...tensor.operator import OPERATORS
-from ..algebra.normal_form import BITS, Mask
-from ..derive.derivations import Derivation, DerivationGraph, ValueClass
 
 
 class UnlabelledTerms:
@@ -47,14 +46,11 @@ class UnlabelledTerms:
                 abstract = evaluated(
                     term, self._algebra, [shaped[argument] for argument in term.arguments]
                 ).term
-            axes = reference.values[term].axes
-            shaped[term] = Shaped(abstract, tuple(self._count(sum(axis)) for axis in axes))
+            shaped[term] = Shaped(abstract, self._shape(reference.values[term].axes))
         return shaped
 
-    def _count(self, mask: Mask) -> int:
-        """How many values these parts of indices take together."""
-        bits = (bit for bit in range(mask.bit_length()) if mask >> bit & 1)
-        return math.prod(self._tables.reference.sizes[bit // BITS] for bit in bits)
+    def _shape(self, axes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        return tuple(self._tables.reference.count(sum(axis)) for axis in axes)
 
     def _term(self, step: Derivation) -> Abstract:
         operand_class = self._tables.classes[step.operands[0]]
@@ -80,12 +76,11 @@ class UnlabelledTerms:
         return self._reference[self._tables.numbers[place][0]].term
 
     def _shaped(self, number: int) -> Shaped:
-        axes = self._tables.classes[number].axes
-        return Shaped(self.terms[number], tuple(self._count(sum(axis)) for axis in axes))
+        return Shaped(self.terms[number], self._shape(self._tables.classes[number].axes))
 
-    def _reduced(self, name: str, term: Abstract, mask: Mask) -> Abstract:
+    def _reduced(self, name: str, term: Abstract, mask: int) -> Abstract:
         """A reduction over parts of indices."""
-        flat = Shaped(term, (self._count(mask),))
+        flat = Shaped(term, (self._tables.reference.count(mask),))
         reduced: Shaped = OPERATORS[name].meaning(self._algebra, flat, axes=(0,), keep=True)
         return reduced.term
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from aiosearch.checks import Status, Verifier
+from aiosearch.lab.mirage.subterm_questions import SubtermQuestions, logarithm
 from aiosearch.problem import Obligation
-from aiosearch.superoptimizer.z3_referee.axioms import SubtermQuestions, logarithm
 from aiosearch.tensor.abstract import Abstract
 
 X, Y, Z, W = (Abstract.of(name) for name in "XYZW")

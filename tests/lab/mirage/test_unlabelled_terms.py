@@ -4,9 +4,9 @@ from functools import cache
 
 import pytest
 
+from aiosearch.lab.mirage.unlabelled_terms import UnlabelledTerms, without_sizes
 from aiosearch.superoptimizer.derive.derivations import DerivationGraph
 from aiosearch.superoptimizer.enumeration.problem import Fusion
-from aiosearch.superoptimizer.z3_referee.unlabelled_terms import UnlabelledTerms, without_sizes
 from aiosearch.tensor.abstract import Abstract
 from aiosearch.tensor.files import to_json
 from aiosearch.tensor.programs import builtin

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from .blocks import Blocks
-from .kernels import Kernels
-from .superopt import Superopt
+from ..workloads.superopt import Superopt
+from .mirage.blocks import Blocks
+from .mirage.kernels import Kernels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

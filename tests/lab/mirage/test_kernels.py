@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from aiosearch import Search
-from aiosearch.workloads.kernels import Kernels, Stage
-from aiosearch.workloads.mirage.kernel_operators import BLOCK, KERNELS, KernelStep, tensors_of
-from aiosearch.workloads.mirage.tasks import TASKS
+from aiosearch.lab.mirage.kernel_operators import BLOCK, KERNELS, KernelStep, tensors_of
+from aiosearch.lab.mirage.kernels import Kernels, Stage
+from aiosearch.lab.mirage.tasks import TASKS
 
 Walk = Callable[[Any], Iterator[Any]]
 RMS_IN_ONE = bytes((8, 0, 0, 0, 0, 1, 6, 3, 3, 5, 4, 2))

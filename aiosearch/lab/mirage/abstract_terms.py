@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...problem import Obligation
-from ...superoptimizer.z3_referee.axiom_text import EQUAL, EQUAL_BOTH_WAYS, ORDER, PARTS, axiom_text
+from .axioms import EQUAL, EQUAL_BOTH_WAYS, ORDER, PARTS, axiom_text
 
 FUNCTIONS = """\
 (declare-sort T 0)

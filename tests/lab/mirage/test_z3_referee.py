@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from aiosearch.lab.mirage.subterm_questions import SubtermQuestions
+from aiosearch.lab.mirage.z3_referee import referee
 from aiosearch.superoptimizer.derive.derivations import DerivationGraph
 from aiosearch.superoptimizer.enumeration.problem import Fusion
-from aiosearch.superoptimizer.z3_referee.axioms import SubtermQuestions
-from aiosearch.superoptimizer.z3_referee.z3_referee import referee
 from aiosearch.tensor.files import to_json
 from aiosearch.tensor.programs import builtin
 

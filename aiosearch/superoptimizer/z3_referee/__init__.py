@@ -1,1 +1,0 @@
-"""The z3 referee of the subterm test."""

@@ -1,1 +1,0 @@
-"""The parts of Mirage's search that the workloads `Blocks` and `Kernels` share."""
