@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -169,9 +168,9 @@ def _figures(
     )
 
 
-def facts(row: ArmRow) -> dict[str, Any]:
+def facts(row: ArmRow) -> dict[str, object]:
     """One row as flat values: the arm's fields, and three for a figure with an `Interval`."""
-    values: dict[str, Any] = {**msgspec.to_builtins(row.arm), "switches": row.arm.switched}
+    values: dict[str, object] = {**msgspec.to_builtins(row.arm), "switches": row.arm.switched}
     for name in row.__struct_fields__[1:]:
         value = getattr(row, name)
         values[name] = value

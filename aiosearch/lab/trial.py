@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from hashlib import blake2b
 from statistics import fmean
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -119,7 +118,7 @@ async def run_once(
         return _outcome(arm, round, result, before, _checked(pool), *measured)
 
 
-def _require_all(arm: Arm, result: Result[Any]) -> None:
+def _require_all(arm: Arm, result: Result[object]) -> None:
     """A run counts with all its workers, and with no others."""
     statistics = result.statistics
     if statistics.worker_deaths:
@@ -139,7 +138,7 @@ def _checked(pool: Pool) -> tuple[int, float]:
 def _outcome(
     arm: Arm,
     round: int,
-    result: Result[Any],
+    result: Result[object],
     before: tuple[int, float],
     after: tuple[int, float],
     memory: int,
@@ -174,7 +173,7 @@ def _outcome(
     )
 
 
-def _digest(result: Result[Any]) -> str:
+def _digest(result: Result[object]) -> str:
     # Sorted: workers find solutions in any order
     state = blake2b(digest_size=16)
     for encoded in sorted(map(msgspec.msgpack.encode, result.solutions)):

@@ -12,7 +12,6 @@ import logging
 import platform
 from collections.abc import AsyncIterator, Coroutine
 from functools import partial
-from typing import Any
 
 import anyio
 import msgspec
@@ -178,7 +177,7 @@ class Agent:
             self._workers.add(channel)
         self._start(self._run(spawn))
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[object, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -29,7 +29,7 @@ class Capabilities(Generic[NodeT]):
     """The qualified name of the problem's class, for error messages."""
     root: Callable[[], NodeT]
     expand: Callable[[NodeT], Expansion[NodeT]]
-    solutions: Callable[[NodeT], Iterable[Any]]
+    solutions: Callable[[NodeT], Iterable[object]]
     asynchronous: bool
     """Whether `expand` is declared with `async def`, as a coroutine or as a generator."""
     bound: Callable[[NodeT], float] | None

@@ -58,7 +58,7 @@ class Explorer(Generic[NodeT]):
         self.counts = Counts()
         self.depths: dict[int, int] = {}
         """How many of the nodes since the last report lie at which depth, or about how many."""
-        self.found: list[tuple[Any, float | None]] = []
+        self.found: list[tuple[object, float | None]] = []
         """Solutions since the last report, each with its cost, or None where the problem
         has no `cost`."""
         self.improved = False
@@ -136,7 +136,7 @@ class Explorer(Generic[NodeT]):
         reason = f"{type(error).__name__}: {error}{where}"
         return ProblemError(self.name, method, reason, path)
 
-    def take_found(self) -> list[tuple[Any, float | None]]:
+    def take_found(self) -> list[tuple[object, float | None]]:
         solutions, self.found = self.found, []
         self.improved = False
         return solutions
@@ -376,7 +376,7 @@ class DepthFirstExplorer(Explorer[NodeT]):
         counts.depth = max(counts.depth, self._base.depth + deepest)
         self._unchecked += done
 
-    def _report(self, solutions: Iterable[Any]) -> None:
+    def _report(self, solutions: Iterable[object]) -> None:
         cost = self._cost
         for solution in solutions:
             self.found.append((solution, None if cost is None else checked_cost(cost(solution))))

@@ -427,7 +427,7 @@ class HeapExplorer(Explorer[NodeT]):
         if solutions := self.capabilities.solutions(node):
             self._take(node, entry[PATH], solutions)
 
-    def _take(self, node: NodeT, path: bytes, solutions: Iterable[Any]) -> None:
+    def _take(self, node: NodeT, path: bytes, solutions: Iterable[object]) -> None:
         for solution in solutions:
             if self._cost is None:
                 self.found.append((solution, None))
@@ -536,7 +536,7 @@ def _absent(node: object) -> NoReturn:
     raise AssertionError("the problem has no such method")
 
 
-def _name_of(score: Callable[[Any], float] | None) -> int:
+def _name_of(score: Callable[..., float] | None) -> int:
     """A number for a scoring function that is the same in every process and run: `zlib.crc32`
     of its name."""
     if score is None:

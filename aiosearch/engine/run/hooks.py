@@ -177,7 +177,7 @@ class EventEmitter:
         log.warning(message)
         self.emit(Warned(seconds=self._seconds, message=message))
 
-    def finished(self, result: Result[Any], nodes: int) -> None:
+    def finished(self, result: Result[object], nodes: int) -> None:
         self.emit(
             SearchFinished(
                 seconds=self._seconds,
