@@ -86,8 +86,9 @@ def decide(race: Race, contenders: Sequence[Contender]) -> Decision:
     here above 1.033: all below it tie. Noise moves a point less than the width of that gap.
 
     A contender ties as well where it is within 10 % and the interval of their paired ratio does not
-    tell which is faster. The untuned form, which stands at 0, comes first in the fixed order, then
-    points as their space lists them, then the reference.
+    tell which is faster; and the untuned form, which stands at 0, however far it is behind: on a
+    loud machine it stays until something is faster beyond noise. It comes first in the fixed order,
+    then points as their space lists them, then the reference.
     """
     medians = _medians(race)
     if not medians:
@@ -95,7 +96,11 @@ def decide(race: Race, contenders: Sequence[Contender]) -> Decision:
     fastest = min(medians, key=lambda at: medians[at])
     ratios = {at: race.speedup(fastest, over=at) for at in medians if at != fastest}
     bound = tie_bound([ratio.median for ratio in ratios.values() if ratio is not None])
-    ties = [at for at, ratio in ratios.items() if _is_tie(ratio, bound)]
+    ties = [
+        at
+        for at, ratio in ratios.items()
+        if _is_tie(ratio, bound) or (at == 0 and ratio is not None and ratio.low <= 1)
+    ]
     winner = min([fastest, *ties], key=lambda at: _standing(at, contenders[at]))
     order = sorted((at for at in medians if at != winner), key=lambda at: medians[at])
     return Decision(winner, len(ties), (winner, *order))

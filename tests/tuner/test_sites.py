@@ -19,6 +19,7 @@ from aiosearch.tuner.space.sites import (
     IntegerSite,
     LocationSite,
     PermutationSite,
+    SizeSite,
     TileSite,
 )
 
@@ -36,6 +37,7 @@ listed = st.sampled_from(
         CategoricalSite(name="mixed", values=("a", None, True)),
         IntegerSite(name="i", low=1, high=9, step=2),
         IntegerSite(name="p", low=1, high=16, base=2),
+        SizeSite(name="s", extent=48, lanes=8, units=2),
         LocationSite(name="l", places=("root", "m0", "m1")),
         ForkSite(name="f", branches=("row", "column")),
         PermutationSite(name="o", items=("m", "n", "k")),
@@ -54,6 +56,22 @@ def test_perfect_tiles_are_all_ordered_factorizations(extent: int, parts: int) -
     site = TileSite(name="t", extent=extent, parts=parts)
     assert list(site.members()) == factorizations(extent, parts)
     assert site.size == len(site.members())
+
+
+def test_sizes_follow_from_the_extent_and_the_hardware() -> None:
+    site = SizeSite(name="s", extent=100, lanes=16, units=4)
+    assert {25, 16, 64, 100, 13} <= set(site.usual())
+    assert {48, 80, 96} <= set(site.members()) - set(site.usual())
+    assert set(SizeSite(name="s", extent=100, lanes=16, units=4, most=20).members()) <= set(
+        range(21)
+    )
+
+
+def test_sizes_are_refined_by_whole_vectors() -> None:
+    site, random = SizeSite(name="s", extent=512, lanes=16, units=2), Random(0)
+    near = {site.mutate(256, random) for _ in range(200)}
+    assert {240, 272} <= near
+    assert not {240, 272} & {site.draw(random) for _ in range(200)}
 
 
 def test_perfect_tiles_are_drawn_uniformly() -> None:

@@ -227,3 +227,14 @@ def test_a_space_reads_the_hardware_it_is_for() -> None:
 def test_hardware_that_is_unknown_names_what_there_is() -> None:
     with pytest.raises(TunerError, match="did you mean sm_90"):
         find_hardware("sm90")
+
+
+def test_a_size_is_drawn_for_the_hardware_and_replays_without_it() -> None:
+    def program(s: Sampler) -> None:
+        s.size("block", 512, itemsize=2, most=256)
+
+    space = SearchSpace(program, hardware=find_hardware("sm_90"))
+    trace = space.sample(Random(3))
+    scope: dict[str, Any] = {}
+    exec(trace.as_python(), scope)
+    assert SearchSpace(scope["schedule"]).sample(Random(0)) == trace

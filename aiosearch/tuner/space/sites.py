@@ -138,6 +138,47 @@ class IntegerSite(_Site, frozen=True, kw_only=True, tag="integer"):
         return f"s.integer({self.name!r}, {self.low}, {self.high}{how}, decision={value!r})"
 
 
+class SizeSite(_Site, frozen=True, kw_only=True, tag="size"):
+    """How much of an extent is done at once, derived from the extent and the hardware.
+
+    Draws are of a few sizes that suit both: divisors, whole vectors doubled, and the shares of the
+    units. Members are many more, all whole vectors, and mutations step to the next of them: so a
+    search refines around what is good. Of an extent of 100 with 16 lanes and 4 units:
+
+    >>> SizeSite(name="block", extent=100, lanes=16, units=4).usual()
+    (1, 2, 4, 5, 7, 10, 13, 16, 20, 25, 32, 50, 64, 100)
+    """
+
+    extent: int
+    lanes: int
+    units: int
+    most: int = 0
+    """The largest size; 0 for the whole extent."""
+
+    def usual(self) -> tuple[int, ...]:
+        """The sizes that are drawn."""
+        doubled = (self.lanes << at for at in range(self.extent.bit_length()))
+        shares = (-(-self.extent // (self.units * count)) for count in (1, 2, 4))
+        sizes = {*_divisors(self.extent), *doubled, *shares}
+        return tuple(size for size in sorted(sizes) if size <= self._limit)
+
+    def members(self) -> Sequence[Value]:
+        whole = range(self.lanes, self._limit + 1, self.lanes)
+        return sorted({*self.usual(), *whole})
+
+    def draw(self, random: Random) -> Value:
+        return random.choice(self.usual())
+
+    def call(self, value: Value) -> str:
+        limit = f", most={self.most}" if self.most else ""
+        how = f"lanes={self.lanes}, units={self.units}{limit}"
+        return f"s.size({self.name!r}, {self.extent}, {how}, decision={value!r})"
+
+    @property
+    def _limit(self) -> int:
+        return min(self.extent, self.most or self.extent)
+
+
 class LocationSite(_Site, frozen=True, kw_only=True, tag="location"):
     """Where something is computed: one of the legal places, from the outermost inwards.
 
@@ -339,7 +380,7 @@ class TileSite(_Site, frozen=True, kw_only=True, tag="tile"):
 
 
 AnySite: TypeAlias = (
-    CategoricalSite | IntegerSite | LocationSite | ForkSite | PermutationSite | TileSite
+    CategoricalSite | IntegerSite | SizeSite | LocationSite | ForkSite | PermutationSite | TileSite
 )
 
 

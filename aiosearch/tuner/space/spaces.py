@@ -34,6 +34,7 @@ from .sites import (
     IntegerSite,
     LocationSite,
     PermutationSite,
+    SizeSite,
     TileSite,
     Value,
     as_value,
@@ -86,6 +87,32 @@ class Sampler:
         site = IntegerSite(name=name, low=int(low), high=int(high), step=step, base=base)
         if step < 1 or base < 0 or base == 1 or not site.size:
             raise SpaceError(f"site {name!r}: no number from {low} to {high} by step or base")
+        return int(self._at(site, decision))
+
+    def size(
+        self,
+        name: str,
+        extent: int,
+        *,
+        itemsize: int = 4,
+        most: int = 0,
+        lanes: int = 0,
+        units: int = 0,
+        decision: Value = _FREE,
+    ) -> int:
+        """Draws how much of an extent is done at once: of sizes that follow from the extent, the
+        vectors of elements of `itemsize` bytes, and the units of the hardware; `most` is the
+        largest. `lanes` and `units` take the place of what the hardware has.
+        """
+        if int(extent) < 1 or most < 0:
+            raise SpaceError(f"site {name!r}: no size up to {most or extent} is of {extent}")
+        site = SizeSite(
+            name=name,
+            extent=int(extent),
+            lanes=lanes or self.hardware.lanes_of(itemsize),
+            units=units or max(1, self.hardware.units),
+            most=most,
+        )
         return int(self._at(site, decision))
 
     def tile(
