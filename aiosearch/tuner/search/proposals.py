@@ -69,7 +69,9 @@ class SearchView:
 
     def fastest(self, count: int) -> list[Measurement]:
         """The best measured so far, the first first."""
-        timed = [entry for entry in self.measured.values() if entry.seconds is not None]
+        # Points are proposed in a thread of their own, while others are measured: a list is made
+        # in one step, where a loop over the mapping would see it change.
+        timed = [entry for entry in list(self.measured.values()) if entry.seconds is not None]
         return sorted(timed, key=lambda entry: (entry.seconds or 0.0, entry.trace.ranks))[:count]
 
 
@@ -234,7 +236,7 @@ def first_points(view: SearchView, count: int) -> list[Trace]:
             :count
         ]
     draws = _fresh(view, 16 * count)
-    near = [entry.trace for entry in view.measured.values()]
+    near = [entry.trace for entry in list(view.measured.values())]
     distance = {trace.key: _nearest_distance(trace, near + chosen) for trace in draws}
     while draws and len(chosen) < count:
         best = max(draws, key=lambda trace: distance[trace.key] + alignment(trace, view.space))

@@ -82,8 +82,9 @@ class SearchState:
 
     def tell(self, measurement: Measurement) -> None:
         """Takes what became of a point; one of another run counts as well."""
-        self._view.pending.discard(measurement.trace.key)
+        # In this order: between the two a thread that proposes would take the point for new.
         self.measured[measurement.trace.key] = measurement
+        self._view.pending.discard(measurement.trace.key)
 
     def forget(self, trace: Trace) -> None:
         """Lets a point that was proposed and not measured be proposed again."""
