@@ -216,7 +216,7 @@ def test_failure(cli: Cli, puzzle: Puzzle, workers: str) -> None:
     """A problem that raises ends the search with 1, and is named with method and path."""
     outcome = cli("search", puzzle("Failing"), "--workers", workers)
     assert outcome.code == 1
-    assert "Failing.expand at node root/0/0: RuntimeError: two is too many\n" in outcome.err
+    assert "Failing.expand at node root/0/0: RuntimeError: two is too many (node: " in outcome.err
     assert "Traceback" not in outcome.err
     assert "-v shows" in outcome.err
 
