@@ -6,7 +6,7 @@ Problem: a search meets one value under many spellings, and has to see at once t
 Every index has a label. With `X[row=2, feature=3]` and `W[feature=3, column=4]`, `matmul(X, W)`
 becomes the form Σ over feature of X·W, whose monomials are `((((2, 2),), (), 1, ()), 1)`: unit 2 to
 the power 1 (powers are stored twice), nothing below the line, no root, no sizes, and the factor 1.
-Unit 2 is `("sum", 240, ((0, 2), (1, 2)), ())`: over the bits 240, which are label 1, of unit 0 (X)
+Unit 2 is `SumUnit(240, ((0, 2), (1, 2)), ())`: over the bits 240, which are label 1, of unit 0 (X)
 times unit 1 (W). `mean(X, axes=[1])` is the sum over feature with the factor 1/3; `sqrt(X·X)` is
 `absolute(X)`.
 
@@ -37,7 +37,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from fractions import Fraction
 from functools import reduce
 from operator import or_
-from typing import Any, TypeAlias
+from typing import TypeAlias
+
+from msgspec import Struct
 
 Mask: TypeAlias = int
 """A set of index parts, a bit each: part `p` of label `n` is the bit `4 * n + p`."""
@@ -50,9 +52,44 @@ Exact: TypeAlias = Fraction | int
 Monomial: TypeAlias = tuple[Powers, Powers, Exact, Powers]
 """Units above and below the line, a number under a root, and the sizes of index parts as `Powers`
 of their bits."""
-Unit: TypeAlias = tuple[Any, ...]
-"""What cannot be taken apart: `("input", name)`, `("call", name, forms)`, `("sum", bound, above,
-below)`, `("largest", bound, form)` or `("sum of", form)`, a sum that is not multiplied out."""
+
+
+class InputUnit(Struct, frozen=True, gc=False):
+    """An input, by its name."""
+
+    name: str
+
+
+class CallUnit(Struct, frozen=True, gc=False):
+    """A function of forms, of which no axiom is known but those of exponentials and roots."""
+
+    name: str
+    arguments: tuple[int, ...]
+
+
+class SumUnit(Struct, frozen=True, gc=False):
+    """A sum over index parts of one product, from which no factor can be pulled out."""
+
+    bound: Mask
+    above: Powers
+    below: Powers
+
+
+class LargestUnit(Struct, frozen=True, gc=False):
+    """The largest of a form over index parts."""
+
+    bound: Mask
+    form: int
+
+
+class FactorUnit(Struct, frozen=True, gc=False):
+    """A form of several monomials that is a factor, or under a root, and not multiplied out."""
+
+    form: int
+
+
+Unit: TypeAlias = InputUnit | CallUnit | SumUnit | LargestUnit | FactorUnit
+"""What cannot be taken apart."""
 
 BITS = 4
 """Parts of a label: two of the grid (what a later loop takes of it, and what it leaves), the
@@ -106,15 +143,15 @@ class NormalForms:
     def _bound_in(self, powers: Powers) -> Mask:
         mask = 0
         for unit, _ in powers:
-            key = self.units[unit]
-            if key[0] == "sum":
-                mask |= key[1] | self._bound_in((*key[2], *key[3]))
-            elif key[0] == "largest":
-                mask |= key[1] | self.bound(key[2])
-            elif key[0] == "call":
-                mask |= reduce(or_, map(self.bound, key[2]), 0)
-            elif key[0] == "sum of":
-                mask |= self.bound(key[1])
+            match self.units[unit]:
+                case SumUnit(bound, above, below):
+                    mask |= bound | self._bound_in((*above, *below))
+                case LargestUnit(bound, form):
+                    mask |= bound | self.bound(form)
+                case CallUnit(_, arguments):
+                    mask |= reduce(or_, map(self.bound, arguments), 0)
+                case FactorUnit(form):
+                    mask |= self.bound(form)
         return mask
 
     def inputs(self, form: int) -> frozenset[str]:
@@ -127,15 +164,16 @@ class NormalForms:
         return names
 
     def _inputs_in(self, unit: int) -> frozenset[str]:
-        kind, *fields = self.units[unit]
-        if kind == "input":
-            return frozenset(fields)
-        if kind == "sum":
-            return frozenset().union(
-                *(self._inputs_in(factor) for factor, _ in (*fields[1], *fields[2]))
-            )
-        inner = fields[1] if kind == "call" else fields[-1:]
-        return frozenset().union(*map(self.inputs, inner))
+        match self.units[unit]:
+            case InputUnit(name):
+                return frozenset((name,))
+            case SumUnit(_, above, below):
+                factors = (self._inputs_in(factor) for factor, _ in (*above, *below))
+                return frozenset().union(*factors)
+            case CallUnit(_, arguments):
+                return frozenset().union(*map(self.inputs, arguments))
+            case LargestUnit(_, form) | FactorUnit(form):
+                return self.inputs(form)
 
     # What forms are made of
 
@@ -145,14 +183,14 @@ class NormalForms:
 
     def tensor(self, name: str, mask: Mask) -> int:
         """The form of the input `name`, whose elements depend on the parts in `mask`."""
-        return self._of_unit(self._unit(("input", name), mask))
+        return self._of_unit(self._unit(InputUnit(name), mask))
 
     def call(self, name: str, *arguments: int) -> int:
         """A function `name` of which no axiom is known: equal arguments give equal forms, and that
         is all.
         """
         free = reduce(or_, map(self.free, arguments), 0)
-        return self._of_unit(self._unit(("call", name, arguments), free))
+        return self._of_unit(self._unit(CallUnit(name, arguments), free))
 
     def size(self, mask: Mask) -> int:
         """How many values the index parts in `mask` take together."""
@@ -294,7 +332,7 @@ class NormalForms:
             self._multiply(content, right_content)
         ]:
             for factor_sum in (left, right):
-                unit = self._unit(("sum of", factor_sum), self.free(factor_sum))
+                unit = self._unit(FactorUnit(factor_sum), self.free(factor_sum))
                 above = merged(above, ((unit, 2),))
             total[above, below, root, sizes] = factor
         return self._form(total)
@@ -303,8 +341,12 @@ class NormalForms:
         """Whether the sums in `above` may be distributed: a single one always, several while their
         product has at most `MOST_TERMS` terms.
         """
-        sums = [(unit, power) for unit, power in above if self.units[unit][0] == "sum of"]
-        terms = [len(self.items[self.units[unit][1]]) ** (power // 2) for unit, power in sums]
+        sums = [
+            (unit.form, power)
+            for unit, power in ((self.units[number], power) for number, power in above)
+            if isinstance(unit, FactorUnit)
+        ]
+        terms = [len(self.items[form]) ** (power // 2) for form, power in sums]
         whole = [power // 2 for _, power in sums if power >= 2]
         return whole == [1] or 1 < math.prod(terms) <= MOST_TERMS
 
@@ -314,12 +356,13 @@ class NormalForms:
         """
         above, below, root, sizes = mono
         factors, sums = [], []
-        for unit, power in above:
-            if self.units[unit][0] == "sum of":
-                sums += [self.units[unit][1]] * (power // 2)
+        for number, power in above:
+            unit = self.units[number]
+            if isinstance(unit, FactorUnit):
+                sums += [unit.form] * (power // 2)
                 power %= 2
             if power:
-                factors.append((unit, power))
+                factors.append((number, power))
         outer = self.of_monomial((tuple(factors), below, root, sizes), factor)
         return reduce(self.multiply, sums, outer)
 
@@ -360,7 +403,7 @@ class NormalForms:
             # itself.
             if content != self.one:
                 return self._multiply(self.inverse(content), self.inverse(inner))
-            unit = self._unit(("sum of", a), self.free(a))
+            unit = self._unit(FactorUnit(a), self.free(a))
             return self._form({((), ((unit, 2),), ONE, ()): ONE})
         (((above, below, root, sizes), factor),) = self.items[a]
         counts = tuple((leaf, -power) for leaf, power in sizes)
@@ -397,7 +440,7 @@ class NormalForms:
             # own, which is why "exp of a half squared" keeps two forms.
             count = int(factor) if factor.denominator == 1 else 1
             inner = self.of_monomial(mono, quotient(factor, count))
-            unit = self._unit(("call", "exp", (inner,)), self.free(inner))
+            unit = self._unit(CallUnit("exp", (inner,)), self.free(inner))
             power: Powers = ((unit, 2 * abs(count)),)
             mono_of_power = (power, (), ONE, ()) if count > 0 else ((), power, ONE, ())
             product = self.multiply(product, self.of_monomial(mono_of_power))
@@ -414,7 +457,7 @@ class NormalForms:
         # The root of a proper sum is a unit to the power one half; squaring it gives the sum back
         # exactly.
         if len(self.items[a]) != 1 or self.items[a][0][1] < 0:
-            unit = self._unit(("sum of", a), self.free(a))
+            unit = self._unit(FactorUnit(a), self.free(a))
             return self.of_monomial((((unit, 1),), (), ONE, ()))
         (((above, below, root, sizes), factor),) = self.items[a]
         # A root under a root would need quarter powers, which the doubled exponents cannot say.
@@ -439,12 +482,14 @@ class NormalForms:
         """Whether a unit cannot be negative, as far as its form shows: an exponential, an absolute
         value, a sum of products of such or of even powers.
         """
-        key = self.units[unit]
-        if key[0] == "call":
-            return key[1] in ("exp", "absolute")
-        if key[0] != "sum":
-            return False
-        return all(power % 4 == 0 or self._positive(inner) for inner, power in (*key[2], *key[3]))
+        match self.units[unit]:
+            case CallUnit(name, _):
+                return name in ("exp", "absolute")
+            case SumUnit(_, above, below):
+                return all(
+                    power % 4 == 0 or self._positive(inner) for inner, power in (*above, *below)
+                )
+        return False
 
     # Sums over indices
 
@@ -480,20 +525,20 @@ class NormalForms:
     def _summed(self, bound: Mask, above: Powers, below: Powers) -> int:
         """The unit of a sum of a product from which no factor can be pulled out any more."""
         used = bound
-        for unit, _ in (*above, *below):
-            used |= self.frees[unit]
+        for number, _ in (*above, *below):
+            used |= self.frees[number]
         up: Powers = ()
-        for unit, power in above:
-            key = self.units[unit]
+        for number, power in above:
+            unit = self.units[number]
             # A sum within a sum is one sum over both sets of indices, unless their bound indices
             # collide: Σ_i x_i · Σ_i y_i is not Σ_i x_i·y_i.
-            if power == 2 and key[0] == "sum" and not key[1] & used:
-                bound, used = bound | key[1], used | key[1]
-                up, below = merged(up, key[2]), merged(below, key[3])
+            if power == 2 and isinstance(unit, SumUnit) and not unit.bound & used:
+                bound, used = bound | unit.bound, used | unit.bound
+                up, below = merged(up, unit.above), merged(below, unit.below)
             else:
-                up = merged(up, ((unit, power),))
-        free = reduce(or_, (self.frees[unit] for unit, _ in (*up, *below)), 0) & ~bound
-        return self._unit(("sum", bound, up, below), free)
+                up = merged(up, ((number, power),))
+        free = reduce(or_, (self.frees[number] for number, _ in (*up, *below)), 0) & ~bound
+        return self._unit(SumUnit(bound, up, below), free)
 
     def _largest(self, a: int, mask: Mask) -> int:
         """A largest of a largest is one over both sets of indices; other forms under it are left
@@ -501,11 +546,11 @@ class NormalForms:
         """
         items = self.items[a]
         if len(items) == 1 and items[0][1] == 1 and items[0][0][1:] == ((), ONE, ()):
-            ((unit, power), *further) = items[0][0][0] or ((0, 0),)
-            key = self.units[unit]
-            if power == 2 and not further and key[0] == "largest":
-                a, mask = key[2], mask | key[1]
-        return self._of_unit(self._unit(("largest", mask, a), self.free(a) & ~mask))
+            ((number, power), *further) = items[0][0][0] or ((0, 0),)
+            unit = self.units[number]
+            if power == 2 and not further and isinstance(unit, LargestUnit):
+                a, mask = unit.form, mask | unit.bound
+        return self._of_unit(self._unit(LargestUnit(mask, a), self.free(a) & ~mask))
 
     def power(self, a: int, power: int) -> int:
         """`a` to half of `power`: an odd `power` takes a square root."""

@@ -35,7 +35,19 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple, TypeAlias
 
-from .normal_form import ONE, Exact, Mask, Monomial, NormalForms, Powers, without
+from .normal_form import (
+    ONE,
+    CallUnit,
+    Exact,
+    FactorUnit,
+    LargestUnit,
+    Mask,
+    Monomial,
+    NormalForms,
+    Powers,
+    SumUnit,
+    without,
+)
 
 Product: TypeAlias = tuple[Powers, Powers]
 """The units above and below the line."""
@@ -89,7 +101,7 @@ class SubtermTest:
                     self._places.setdefault(unit, []).append((host, mono))
         self.bound: Mask = reduce(or_, (self._bound(unit) for unit in self._places), 0)
         """The indices that the reference sums over or takes the largest of."""
-        self.largest = any(forms.units[unit][0] == "largest" for unit in self._places)
+        self.largest = any(isinstance(forms.units[number], LargestUnit) for number in self._places)
         """Whether the reference takes the largest of something."""
         self.negative = any(factor < 0 for host in self._hosts for _, factor in forms.items[host])
         """Whether the reference subtracts."""
@@ -135,26 +147,26 @@ class SubtermTest:
             if len(roots) > 1:
                 self._add_host(self._product(roots))
 
-    def _add_unit(self, unit: int, power: int) -> None:
+    def _add_unit(self, number: int, power: int) -> None:
         """Adds the forms that one unit is made of."""
-        key = self._forms.units[unit]
         # x² is x·x and √x is made of x, so x by itself may be computed on the way.
         if power > 2 or power % 2:
-            self._add_host(self._product(((unit, 2),)))
-        if key[0] == "call":
-            for argument in key[2]:
-                self._add_host(argument)
-        elif key[0] == "largest":
-            self._add_host(key[2])
-            # A largest may be taken in two steps, over some of the indices in a loop and the
-            # remainder behind it.
-            for mask in _proper_subsets(key[1]):
-                self._add_host(self._forms.largest(key[2], mask))
-        elif key[0] == "sum of":
-            self._add_host(key[1])
-        elif key[0] == "sum":
-            self._add_host(self._product(((unit, 2),)))
-            self._add_products(key[2], key[3])
+            self._add_host(self._product(((number, 2),)))
+        match self._forms.units[number]:
+            case CallUnit(_, arguments):
+                for argument in arguments:
+                    self._add_host(argument)
+            case LargestUnit(bound, form):
+                self._add_host(form)
+                # A largest may be taken in two steps, over some of the indices in a loop and the
+                # remainder behind it.
+                for mask in _proper_subsets(bound):
+                    self._add_host(self._forms.largest(form, mask))
+            case FactorUnit(form):
+                self._add_host(form)
+            case SumUnit(_, above, below):
+                self._add_host(self._product(((number, 2),)))
+                self._add_products(above, below)
 
     def _add_exponents(self, powers: Powers) -> None:
         """Adds the sum whose exponential a product of exponentials is: exp(a)·exp(b) may come from
@@ -162,9 +174,9 @@ class SubtermTest:
         """
         forms = self._forms
         inner = [
-            forms.multiply(forms.units[unit][2][0], forms.number(Fraction(power, 2)))
-            for unit, power in powers
-            if forms.units[unit][:2] == ("call", "exp")
+            forms.multiply(unit.arguments[0], forms.number(Fraction(power, 2)))
+            for unit, power in ((forms.units[number], power) for number, power in powers)
+            if isinstance(unit, CallUnit) and unit.name == "exp"
         ]
         if len(inner) > 1:
             self._add_host(reduce(forms.add, inner))
@@ -175,15 +187,15 @@ class SubtermTest:
     def _units_in(self, product: Product) -> Iterator[int]:
         """The units of a product and, at any depth, of the sums in it."""
         for powers in product:
-            for unit, _ in powers:
-                yield unit
-                key = self._forms.units[unit]
-                if key[0] == "sum":
-                    yield from self._units_in((key[2], key[3]))
+            for number, _ in powers:
+                yield number
+                unit = self._forms.units[number]
+                if isinstance(unit, SumUnit):
+                    yield from self._units_in((unit.above, unit.below))
 
-    def _bound(self, unit: int) -> Mask:
-        key = self._forms.units[unit]
-        return key[1] if key[0] in ("sum", "largest") else 0
+    def _bound(self, number: int) -> Mask:
+        unit = self._forms.units[number]
+        return unit.bound if isinstance(unit, SumUnit | LargestUnit) else 0
 
     # Whether a form is a part of one of them
 
@@ -209,12 +221,12 @@ class SubtermTest:
             spots = self._spots_known[unit] = dict.fromkeys(self._placements(unit))
         return spots
 
-    def _placements(self, unit: int) -> Iterator[Spot]:
-        """The spots where `unit` is a factor, or, if it is a sum, where its first factor is."""
-        yield from self._places.get(unit, ())
-        key = self._forms.units[unit]
-        if key[0] == "sum":
-            yield from self._placements((*key[2], *key[3])[0][0])
+    def _placements(self, number: int) -> Iterator[Spot]:
+        """The spots where a unit is a factor, or, if it is a sum, where its first factor is."""
+        yield from self._places.get(number, ())
+        unit = self._forms.units[number]
+        if isinstance(unit, SumUnit):
+            yield from self._placements((*unit.above, *unit.below)[0][0])
 
     def _fits(self, form: int, first: Monomial, host: int, mono: Monomial) -> bool:
         """Whether `form`, by its first monomial, can become the monomial `mono` of `host`."""
@@ -261,10 +273,10 @@ class SubtermTest:
         forms = self._forms
         ratios = {forms.one}
         for side, powers in enumerate((*room.left, *outside)):
-            for unit, power in powers:
-                key = forms.units[unit]
-                if key[0] == "sum":
-                    size = forms.power(forms.size(key[1]), power if side in (0, 3) else -power)
+            for number, power in powers:
+                unit = forms.units[number]
+                if isinstance(unit, SumUnit):
+                    size = forms.power(forms.size(unit.bound), power if side in (0, 3) else -power)
                     # Each sum outside the part may have been a mean, whose size is then divided out
                     # later: every product of such sizes is a possible ratio. The set doubles with
                     # each sum, of which monomials have few.
@@ -334,34 +346,34 @@ class SubtermTest:
         """The remainder as it is, and with one further sum of it opened."""
         if room.sums:
             yield room
-        for unit, power in room.left[0]:
-            key = self._forms.units[unit]
+        for number, power in room.left[0]:
+            unit = self._forms.units[number]
             # A sum squared is a product of two sums over different copies of the index; only a
             # plain sum can be entered.
-            if key[0] == "sum" and power == 2:
-                sums = (*room.sums, _Sum(key[1], key[1], (key[2], key[3])))
-                yield _Remainder(_without_side(room.left, 0, ((unit, power),)), sums)
+            if isinstance(unit, SumUnit) and power == 2:
+                sums = (*room.sums, _Sum(unit.bound, unit.bound, (unit.above, unit.below)))
+                yield _Remainder(_without_side(room.left, 0, ((number, power),)), sums)
 
-    def _removed_from_sum(self, unit: int, power: int, side: int, entered: _Sum) -> _Sum | None:
-        """The sum without a factor `unit`, or without the factors and indices of a partial sum
-        `unit`; None where neither fits.
+    def _removed_from_sum(self, number: int, power: int, side: int, entered: _Sum) -> _Sum | None:
+        """The sum without a factor, which is a unit by its number, or without the factors and
+        indices of a unit that is a partial sum; None where neither fits.
         """
-        if _has_power(entered.left[side], unit, power):
+        if _has_power(entered.left[side], number, power):
             return _Sum(
-                entered.whole, entered.bound, _without_side(entered.left, side, ((unit, power),))
+                entered.whole, entered.bound, _without_side(entered.left, side, ((number, power),))
             )
-        key = self._forms.units[unit]
-        if key[0] != "sum" or power != 2 or side or key[1] & ~entered.bound:
+        unit = self._forms.units[number]
+        if not isinstance(unit, SumUnit) or power != 2 or side or unit.bound & ~entered.bound:
             return None
-        above, below = key[2], key[3]
+        above, below = unit.above, unit.below
         if not (_has(entered.left[0], above) and _has(entered.left[1], below)):
             return None
         left = (without(entered.left[0], above), without(entered.left[1], below))
         # The legality condition of the whole test: what the part has summed over, nothing that is
         # left may depend on.
-        if any(self._forms.frees[remaining] & key[1] for remaining, _ in (*left[0], *left[1])):
+        if any(self._forms.frees[remaining] & unit.bound for remaining, _ in (*left[0], *left[1])):
             return None
-        return _Sum(entered.whole, entered.bound & ~key[1], left)
+        return _Sum(entered.whole, entered.bound & ~unit.bound, left)
 
 
 def _proper_subsets(mask: Mask) -> Iterator[Mask]:

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import permutations
 
-from aiosearch.superoptimizer.algebra.normal_form import BITS, Mask
+from aiosearch.superoptimizer.algebra.normal_form import (
+    BITS,
+    CallUnit,
+    FactorUnit,
+    InputUnit,
+    LargestUnit,
+    Mask,
+    SumUnit,
+)
 from aiosearch.superoptimizer.algebra.program_reader import NormalFormProgram
 from aiosearch.superoptimizer.enumeration.kernel_graphs import Skeleton, SkeletonKernel
 from aiosearch.superoptimizer.enumeration.problem import Found, Fusion
@@ -85,16 +93,19 @@ class Speller:
             terms.append(f"{factor} {root} {counts} {sides}")
         return " + ".join(sorted(terms))
 
-    def _unit(self, unit: int) -> str:
-        kind, *rest = self._reference.forms.units[unit]
-        if kind == "input":
-            return str(rest[0])
-        if kind == "call":
-            return f"{rest[0]}({[self.form(argument) for argument in rest[1]]})"
-        if kind == "sum of":
-            return f"({self.form(rest[0])})"
-        mask, *inner = rest
-        if kind == "largest":
-            return f"largest {self._mask(mask)} ({self.form(inner[0])})"
-        product = [sorted(f"{self._unit(one)}^{power}" for one, power in side) for side in inner]
-        return f"sum {self._mask(mask)} {product}"
+    def _unit(self, number: int) -> str:
+        match self._reference.forms.units[number]:
+            case InputUnit(name):
+                return name
+            case CallUnit(name, arguments):
+                return f"{name}({[self.form(argument) for argument in arguments]})"
+            case FactorUnit(form):
+                return f"({self.form(form)})"
+            case LargestUnit(bound, form):
+                return f"largest {self._mask(bound)} ({self.form(form)})"
+            case SumUnit(bound, above, below):
+                product = [
+                    sorted(f"{self._unit(factor)}^{power}" for factor, power in side)
+                    for side in (above, below)
+                ]
+                return f"sum {self._mask(bound)} {product}"
