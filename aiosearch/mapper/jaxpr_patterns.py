@@ -16,6 +16,7 @@ Example, `y = (u[:-2] + u[1:-1] + u[2:]) / 3; return (y * y).sum()`: y is a sten
 | --- | --- |
 | elementwise, views | part of the pattern that reads them |
 | several shifts of one array | `STENCIL` |
+| rows joined or padded | `MAP` over a single index, behind which neighbours are rows |
 | products | `MAP`: rows of the left, all of the right |
 | reductions over axis 0 | `REDUCE` |
 | scans | `RECURRENCE` of as many steps |
@@ -234,9 +235,10 @@ class _Capturer:
         results = {atom.number for atom in self.flat.outputs if isinstance(atom, FlatValue)}
         stored = set()
         for equation in self.flat.equations:
-            cheap = equation.name in VIEWS or equation.name in ELEMENTWISE
+            view = equation.name in VIEWS and not joins_rows(equation)
+            cheap = view or equation.name in ELEMENTWISE
             for value in equation.outputs:
-                repeated = uses[value.number] > 1 and equation.name not in VIEWS
+                repeated = uses[value.number] > 1 and not view
                 if value.number in results or (uses[value.number] and (not cheap or repeated)):
                     stored.add(value.number)
         return stored
@@ -363,6 +365,14 @@ class _Capturer:
         if result is None:
             raise PatternError(f"{self.name} asks for too many shifts of an array to be a pattern")
         return {number: asked for number, asked in result.inputs.items() if asked}
+
+
+def joins_rows(equation: Equation) -> bool:
+    """Whether rows of a result come from several places, as where the edges of a stencil are
+    padded: what reads neighbours then reads those of the joined array."""
+    if equation.name == "concatenate":
+        return bool(equation.params["dimension"] == 0)
+    return equation.name == "pad" and equation.params["padding_config"][0] != (0, 0, 0)
 
 
 def operations(equation: Equation) -> int:

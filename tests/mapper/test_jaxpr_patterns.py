@@ -55,6 +55,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[tuple[PatternKi
             (PatternKind.REDUCE, [("div1", 0)]),
         ],
     ),
+    "stencil with padded edges": (
+        lambda u: (lambda p: p[:-2] + p[1:-1] + p[2:])(jnp.pad(u, ((1, 1), (0, 0)), mode="edge")),
+        (normal(32, 5),),
+        [
+            (PatternKind.MAP, [("x0", WHOLE)]),
+            (PatternKind.STENCIL, [("concatenate1", 0), ("concatenate1", 1), ("concatenate1", 2)]),
+        ],
+    ),
     "recurrence over time": (
         recurrent, (normal(16, 8), normal(5, 16, 8), normal(8, 8)),
         [(PatternKind.RECURRENCE, [("x0", 0), ("x1", WHOLE), ("x2", WHOLE)])],
