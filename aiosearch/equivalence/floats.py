@@ -534,7 +534,7 @@ class _FloatOutput:
         finite = np.isfinite(self.ours)
         # An element counts if its noise is small beside the output's largest value: small elements
         # of a large output are compared too, at the output's scale.
-        size = np.max(np.abs(self.truth), where=np.isfinite(self.truth), initial=0.0)
+        self.added, size = truth.added, truth.size
         noise = np.broadcast_to(truth.spread, finite.shape)
         both_finite = finite & np.isfinite(self.truth)
         # How much of its noise bound each error of the original uses.
@@ -589,11 +589,14 @@ class _FloatOutput:
 
     @cached_property
     def relative_error(self) -> float:
-        """The largest share of its value, or of its output's root mean square, that an error is."""
+        """The largest share of its value, of its output's root mean square, or of what was added up
+        there, that an error is."""
         values, off = np.abs(self.truth[self.compared]), self._off
         size = _largest(values)
         # Scaled first: squares of large values overflow.
         usual = size * math.sqrt(float(np.mean(np.square(values / size)))) if size > 0 else 0.0
+        # What is left of a sum that cancels is no measure.
+        usual = max(usual, self.added)
         # Where all that should be there is 0, any error is infinitely large beside it.
         with np.errstate(all="ignore"):
             return _largest(off / np.where(off > 0, np.maximum(np.abs(self.truth), usual), 1.0))

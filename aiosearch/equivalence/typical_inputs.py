@@ -308,6 +308,5 @@ def telling(truth: NoisyArray, dtype: DType) -> float:
         return 1.0
     finite = np.isfinite(value)
     with np.errstate(all="ignore"):
-        size = np.max(np.abs(value), where=finite, initial=0.0)
-        clear = truth.spread <= math.sqrt(UNIT.get(dtype, UNIT[DType.F64])) * size
+        clear = truth.spread <= math.sqrt(UNIT.get(dtype, UNIT[DType.F64])) * truth.size
     return float(np.count_nonzero(finite & clear)) / value.size

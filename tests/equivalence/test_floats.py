@@ -230,6 +230,28 @@ def test_sums_that_cancel_are_not_held_to_their_own_small_size() -> None:
     assert not evidence.failed
 
 
+def test_a_sum_that_is_nothing_but_rounding_is_held_to_what_was_added_up() -> None:
+    """As the gradient of the bias of an attention's keys, which the softmax does not see: it is 0
+    in real numbers, and a candidate may give 0, or another rounding error, and nothing else."""
+    x = tensor("x", "f32", (64, 32))
+    mean = apply("mean", x, axes=(0,), keep=True)
+
+    def total(slope: float) -> Program:
+        summed = apply("sum", slope * x - mean, axes=(0,)) * (1 / 64)
+        return Program("total", (x,), (summed,))
+
+    assert compare_floats(total(1), total(1)).outcome == "agree"
+    assert compare_floats(total(1), Program("none", (x,), (0 * total(1).outputs[0],))).outcome == (
+        "agree"
+    )
+    wrong = compare_floats(total(1), total(1.01))
+    assert "normal" in wrong.failed
+    # A tolerance is a share of what was added up too.
+    right = compare_floats(total(1), total(1), tolerance=1e-3)
+    assert right.outcome == "agree"
+    assert compare_floats(total(1), total(1.1), tolerance=1e-3).outcome == "differ"
+
+
 def test_rows_that_are_small_are_compared_at_their_own_size() -> None:
     x = tensor("X", "f32", (4, 8))
     scale = apply("exp", apply("iota", shape=(4, 1), axis=0, dtype="f32") * -15)

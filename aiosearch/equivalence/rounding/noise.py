@@ -45,6 +45,9 @@ NOTHING = np.zeros(())
 COUNTED = 2.0**11
 """Whole numbers up to here are exact in f16, and in any wider type."""
 
+CANCELLED = 2.0**-2
+"""The share of what was added up that a sum counts as, where less than that is left of it."""
+
 END = 16.0
 """A value within this many noises of a type's largest number may overflow or not."""
 
@@ -68,6 +71,10 @@ class NoisyArray:
     may compute with any numbers near them; but comparisons among them are certain.
     """
 
+    terms: Array | None = None
+    """Of a sum, the root of the sum of its summands' squares: what it would be about if they did
+    not cancel. What scales and moves a sum does so to them; anything else has none."""
+
     @property
     def spread(self) -> Array:
         """The noise as an array; infinite where nothing is known of the value."""
@@ -90,12 +97,38 @@ class NoisyArray:
         """The array after `move`, a rearrangement of elements, of value, noise and `top` alike."""
         noise = None if self.noise is None else move(self.noise)
         top = None if self.top is None else move(self.top)
-        return NoisyArray(move(self.value), noise, self.unit, top, self.shared)
+        terms = None if self.terms is None else move(self.terms)
+        return NoisyArray(move(self.value), noise, self.unit, top, self.shared, terms)
+
+    def scaled(self, result: NoisyArray, by: NoisyArray) -> NoisyArray:
+        """`result`, the product of this and `by`, with the `terms` of a sum that `by` scales."""
+        if self.terms is None or by.value.ndim or not by.shared:
+            return result
+        return replace(result, terms=self.terms * np.abs(by.value))
 
     @property
     def certain(self) -> bool:
         """Whether nothing is rounded on the way to any element."""
         return self.noise is None and not self.unit
+
+    @property
+    def added(self) -> float:
+        """A share of what was added up in a sum, beside which its noise is small or large.
+
+        The gradient of what a softmax does not see, as of the bias of an attention's keys, is a sum
+        of which all cancels: 0 in real numbers. Its noise is as large as it is, and still small
+        beside what was added up, which is what a wrong sum would come to.
+        """
+        if self.terms is None:
+            return 0.0
+        most = np.max(self.terms, where=np.isfinite(self.terms), initial=0.0)
+        return float(CANCELLED * most)
+
+    @property
+    def size(self) -> float:
+        """What its noise is small or large beside: its largest value, or what was `added`."""
+        largest = np.max(np.abs(self.value), where=np.isfinite(self.value), initial=0.0)
+        return max(float(largest), self.added)
 
 
 def exactly(value: Array) -> NoisyArray:
@@ -193,7 +226,7 @@ def remembered(measured: NoisyArray, dtype: DType) -> NoisyArray:
     noise = measured.noise + np.where(unrounded, 0.0, rounding)
     end = _near_the_end(measured.value, noise, MOST[dtype])
     if not end.any():
-        return NoisyArray(measured.value, noise, top=measured.top)
+        return NoisyArray(measured.value, noise, top=measured.top, terms=measured.terms)
     # A value near -MOST may become -inf or not; either way it stays this low, which a softmax's
     # maximum needs to know: mask constants are such values.
     top = np.where(end & (measured.value < 0), measured.value + END * noise, np.inf)
@@ -310,7 +343,8 @@ class Noise:
         else:
             noise = np.abs(x.value) * y.spread + np.abs(y.value) * x.spread
         gone = self._underflow(value, lambda: (x.value != 0) & (y.value != 0))
-        return self._computed(value, noise + gone, x, y)
+        product = self._computed(value, noise + gone, x, y)
+        return y.scaled(x.scaled(product, y), x)
 
     def divide(self, x: NoisyArray, y: NoisyArray) -> NoisyArray:
         """`(dx + |x/y|·dy)/|y|`; unsure where the noise of y reaches half of it."""
@@ -326,7 +360,10 @@ class Noise:
             risky &= size > 0
         noise = (x.spread + np.abs(value) * y.spread) / size
         gone = self._underflow(value, lambda: (x.value != 0) & np.isfinite(y.value))
-        return self._risky(value, noise + gone, risky, x, y)
+        quotient = self._risky(value, noise + gone, risky, x, y)
+        if x.terms is None:
+            return quotient
+        return x.scaled(quotient, NoisyArray(1 / y.value, shared=y.shared))
 
     def negative(self, x: NoisyArray) -> NoisyArray:
         return NoisyArray(-x.value, x.noise, x.unit, shared=x.shared)
@@ -480,7 +517,7 @@ class Noise:
         else:
             noise = np.sqrt(_PLAIN.sum(x.noise * x.noise, axes) + squares * rounding**2)
         total = settled(value, noise + np.abs(value) * rounding, lambda: _any_along(x, axes))
-        return self._kept(total, x)
+        return replace(self._kept(total, x), terms=np.sqrt(squares))
 
     def largest(self, x: NoisyArray, axes: Sequence[int]) -> NoisyArray:
         """The noise of those elements that may be the maximum; see `_competing`."""
