@@ -16,7 +16,8 @@ LOWER, BOTTOM = 390.0, 500.0
 _APART = 6.0
 """Pixels between points of one number of workers, so that their intervals can be told apart."""
 _ROOM = 1.05
-"""The figure goes up to this multiple of the largest end of an interval."""
+"""The figure goes up to this multiple of the largest end of an interval, as far as that is no more
+than twice the largest mean."""
 
 
 def plot(rows: Sequence[ArmRow], title: str) -> str:

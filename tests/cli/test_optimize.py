@@ -194,6 +194,8 @@ def test_what_is_kept_of_what_was_interrupted_is_named() -> None:
         ([f"{FUNCTIONS}traced"], "missing a required argument: 'a'; give the type of each"),
         ([f"{FUNCTIONS}traced", "--arg=f32[2,2]"], "missing a required argument: 'b'"),
         ([f"{FUNCTIONS}traced", "--arg=f12[2]"], "--arg f12[2]: write it as f32[16,4096]"),
+        ([f"{FUNCTIONS}traced", "--arg=i64[2,2]"], "; there is no element type i64"),
+        ([f"{FUNCTIONS}repeated", "--arg=f32[4]", "--arg=f32[]"], "--arg n=3"),
         (
             [f"{FUNCTIONS}traced", f"--arg=f32[2,{10**23}]"],
             f"--arg f32[2,{10**23}]: {10**23} is too large for a size",
