@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from .sharding import ShardingPlan, shard
     from .splits import SplitSizes
     from .teams import Team
-    from .workers import TeamProgram, TeamWorkers, WorkerCores
+    from .workers import TeamProgram, TeamWorkers, WorkerCores, cache_group_teams
 
 __all__ = [
     "Access",
@@ -81,6 +81,7 @@ __all__ = [
     "TeamProgram",
     "TeamWorkers",
     "WorkerCores",
+    "cache_group_teams",
     "capture_patterns",
     "detect_cluster",
     "fit_gradient",
@@ -143,5 +144,6 @@ __getattr__ = lazily(
         "TeamProgram": ".workers",
         "TeamWorkers": ".workers",
         "WorkerCores": ".workers",
+        "cache_group_teams": ".workers",
     },
 )

@@ -49,6 +49,7 @@ from ..capture.jax_types import Function, Leaf, NumpyArray, PyTree
 from ..memory import reopen, unnamed_file
 from ..processes.child import Child
 from ..remote.links import MOST_BYTES, Link
+from .detection import cache_groups
 from .errors import PlanError
 
 ALIGNMENT = 64
@@ -462,6 +463,12 @@ class TeamProgram:
         if team.link is None:
             return ()
         return tuple(self._memory.array(place).tobytes() for place in self._arguments)
+
+
+def cache_group_teams() -> list[WorkerCores]:
+    """A team for each cache group that this process may use: cores that share a last-level cache
+    share what a team reads."""
+    return [WorkerCores(group) for group in cache_groups(sorted(os.sched_getaffinity(0)))]
 
 
 def apportion(rows: int, speeds: Sequence[float]) -> list[int]:

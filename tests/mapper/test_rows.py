@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -246,3 +249,18 @@ def test_calls_are_inlined() -> None:
 
     flat = flatten_jaxpr(jax.make_jaxpr(function)(normal(3)))
     assert not {"jit", "pjit", "custom_jvp_call"} & {equation.name for equation in flat.equations}
+
+
+def test_teams_run_in_a_forked_child(tmp_path: Path) -> None:
+    """A child has none of its parent's threads, and makes its own."""
+    script = tmp_path / "forked.py"
+    script.write_text(
+        "import os, sys, threading\n"
+        "from aiosearch.mapper.rows.blocked import team_threads\n"
+        "assert team_threads().submit(threading.get_ident).result()\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    os._exit(0 if team_threads().submit(lambda: 7).result(60) == 7 else 1)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    subprocess.run([sys.executable, str(script)], check=True, timeout=120)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from aiosearch_sockets import TcpListener
 
-from aiosearch.mapper import PlanError, TeamWorkers, WorkerCores
+from aiosearch.mapper import PlanError, TeamWorkers, WorkerCores, cache_group_teams
 from aiosearch.mapper.workers import apportion
 from aiosearch.remote.links import Link
 
@@ -66,6 +66,12 @@ def test_rows_are_shared_out_by_speed() -> None:
     assert apportion(1009, [1, 3]) == [252, 757]
     for rows in range(30):
         assert sum(apportion(rows, [0.3, 1.7, 2.2])) == rows
+
+
+def test_every_core_is_in_one_team() -> None:
+    """A team for each cache group, all cores that may be used among them, each once."""
+    cores = [core for team in cache_group_teams() for core in team.cores]
+    assert sorted(cores) == sorted(os.sched_getaffinity(0))
 
 
 async def test_teams_of_unlike_speed_give_what_the_function_gives() -> None:

@@ -165,6 +165,10 @@ def team_threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="team")
 
 
+# A child that was forked has none of the threads, and would wait for them for ever.
+os.register_at_fork(after_in_child=team_threads.cache_clear)
+
+
 class RowRunner:
     """A program with a schedule, compiled: takes flat inputs, gives flat results."""
 
