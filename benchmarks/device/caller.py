@@ -35,14 +35,17 @@ class Caller:
         from aiosearch.optimizer.array_types import array_types
         from aiosearch.tensor.files import from_json
 
-        found = from_json(program)
-        types = array_types(found)
-        arrays = Judge.drawn(found, {}, 0)
-        first = [jnp.asarray(one, each.dtype) for one, each in zip(arrays, types, strict=True)]
+        subject = from_json(program)
+        types = array_types(subject)
+        arrays = Judge.drawn(subject, {}, 0)
+        first = [
+            jnp.asarray(array, array_type.dtype)
+            for array, array_type in zip(arrays, types, strict=True)
+        ]
         self._ready = {}
         self._inputs = list(first)
         for _ in range(timing_loop(types).copies - 1):
-            self._inputs += [one + 0 for one in first]
+            self._inputs += [array + 0 for array in first]
         jax.block_until_ready(self._inputs)
 
     def prepare(self, name: str, source: str, function: str, types: Any) -> float:
@@ -67,8 +70,8 @@ class Caller:
         import jax
 
         call, looped, loop = self._ready[name]
-        each = len(self._inputs) // loop.copies
-        sets = [self._inputs[at * each : (at + 1) * each] for at in range(loop.copies)]
+        per_call = len(self._inputs) // loop.copies
+        sets = [self._inputs[at * per_call : (at + 1) * per_call] for at in range(loop.copies)]
         count = 2 if self._dry else CALLS
         for at in range(count):
             jax.block_until_ready(call(*sets[at % loop.copies]))

@@ -32,12 +32,12 @@ def figures(path: Path) -> Iterator[dict[str, Any]]:
                     continue
 
 
-def rows(found: Iterator[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+def rows(records: Iterator[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
     """By row and side what is known of it."""
     table: dict[str, dict[str, dict[str, Any]]] = defaultdict(lambda: defaultdict(dict))
-    for one in found:
-        if "table" in one:
-            table[one["table"]][one["side"]] |= one
+    for record in records:
+        if "table" in record:
+            table[record["table"]][record["side"]] |= record
     return table
 
 
@@ -57,13 +57,13 @@ def floor_us(name: str, gpu: str) -> float | None:
     for row in gpu_rows(counts):
         if row.name == name:
             types = array_types(row.program)
-            size = sum(math.prod(one.shape) * 2 for one in types)
+            size = sum(math.prod(array.shape) * 2 for array in types)
             return size / device(gpu).bytes_per_second * 1e6
     return None
 
 
-def ratio(other: float | None, ours: float | None) -> str:
-    return f"{other / ours:.2f}" if other and ours else "-"
+def ratio(baseline: float | None, ours: float | None) -> str:
+    return f"{baseline / ours:.2f}" if baseline and ours else "-"
 
 
 def shown(value: Any) -> str:
@@ -73,46 +73,50 @@ def shown(value: Any) -> str:
 def print_table(table: Mapping[str, Mapping[str, Mapping[str, Any]]], gpu: str) -> None:
     for name, sides in table.items():
         ours, jit = sides.get(OURS, {}), sides.get(JIT, {})
-        others = {
-            side: one["kernel_us"]
-            for side, one in sides.items()
-            if side not in (OURS, JIT, "best plain") and one.get("kernel_us")
+        rivals = {
+            side: result["kernel_us"]
+            for side, result in sides.items()
+            if side not in (OURS, JIT, "best plain") and result.get("kernel_us")
         }
-        best = min(others, key=others.__getitem__, default=None)
+        best = min(rivals, key=rivals.__getitem__, default=None)
         aim = AIMS.get(name.partition(",")[0], (1.0, 1.0))
         kernel = ours.get("kernel_us")
         graph = ratio(jit.get("graph_us"), ours.get("graph_us"))
         call = ratio(jit.get("call_us"), ours.get("call_us"))
-        over_best = ratio(others.get(best) if best else None, kernel)
+        over_best = ratio(rivals.get(best) if best else None, kernel)
         print(
             f"{name}: kernel {ratio(jit.get('kernel_us'), kernel)} x jit (aim {aim[0]}),"
             f" {over_best} x the best other ({best or 'none'}; aim {aim[1]});"
             f" graph {graph} x jit; call {call} x jit;"
             f" floor by bytes {shown(floor_us(name, gpu))} us"
         )
-        for side, one in sides.items():
-            if one.get("why"):
-                print(f"    {side:28s} {one['why'][:150]}")
+        for side, result in sides.items():
+            if result.get("why"):
+                print(f"    {side:28s} {result['why'][:150]}")
                 continue
-            how = f"  {one['how']}" if "how" in one else ""
+            how = f"  {result['how']}" if "how" in result else ""
             print(
-                f"    {side:28s} kernel {shown(one.get('kernel_us')):>7s}  graph"
-                f" {shown(one.get('graph_us')):>7s}  call {shown(one.get('call_us')):>7s}  in a row"
-                f" {shown(one.get('in_a_row_us')):>7s}"
-                + (f"  graph call {shown(one['graph_call_us'])}" if "graph_call_us" in one else "")
+                f"    {side:28s} kernel {shown(result.get('kernel_us')):>7s}  graph"
+                f" {shown(result.get('graph_us')):>7s}  call {shown(result.get('call_us')):>7s}"
+                f"  in a row {shown(result.get('in_a_row_us')):>7s}"
+                + (
+                    f"  graph call {shown(result['graph_call_us'])}"
+                    if "graph_call_us" in result
+                    else ""
+                )
                 + how[:110]
             )
 
 
-def print_correctness(found: Iterator[dict[str, Any]]) -> None:
+def print_correctness(records: Iterator[dict[str, Any]]) -> None:
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for one in found:
-        if "right" in one and "row" in one and "plain" not in one:
-            counts[one["row"]][0 if one["right"] else 1] += 1
-            if not one["right"]:
-                print(f"    WRONG {one['row']}: {str(one.get('why'))[:200]}")
-        elif one.get("step") == "closing":
-            print(f"    {json.dumps(one)}")
+    for record in records:
+        if "right" in record and "row" in record and "plain" not in record:
+            counts[record["row"]][0 if record["right"] else 1] += 1
+            if not record["right"]:
+                print(f"    WRONG {record['row']}: {str(record.get('why'))[:200]}")
+        elif record.get("step") == "closing":
+            print(f"    {json.dumps(record)}")
     right = sum(good for good, _ in counts.values())
     total = sum(good + bad for good, bad in counts.values())
     print(f"    {right} of {total} kernels of {len(counts)} rows right")
@@ -137,7 +141,7 @@ def main() -> None:
     table = rows(iter(lines))
     if table:
         print("== table: microseconds of kernels, of a graph's turn, of a call that is waited for")
-        gpu = next((one["gpu"] for one in lines if one.get("step") == "ready"), "H100")
+        gpu = next((record["gpu"] for record in lines if record.get("step") == "ready"), "H100")
         print_table(table, gpu)
     for step in ("corpus", "command"):
         path = folder / f"{step}.log"

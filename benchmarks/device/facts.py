@@ -66,12 +66,12 @@ def main() -> int:
         if not name:
             print("described as nothing: it is not in aiosearch/devices.json")
             return absent
-        known = device(name)
+        described = device(name)
     except (RuntimeError, DeviceError) as error:
         print("no GPU:", error)
         return absent
-    print(f"described as {known.name}, {known.units} multiprocessors,"
-          f" {known.bytes_per_second / 1e12:.2f} TB/s by its data sheet")  # fmt: skip
+    print(f"described as {described.name}, {described.units} multiprocessors,"
+          f" {described.bytes_per_second / 1e12:.2f} TB/s by its data sheet")  # fmt: skip
     return 0 if first.platform == "gpu" else absent
 
 

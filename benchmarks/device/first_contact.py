@@ -83,13 +83,14 @@ def normalised_product(rows: int) -> tuple[Program, str, Callable[..., Any], lis
     scope: dict[str, Any] = {}
     exec(compile(text, "candidate.py", "exec"), scope)
     inputs = [
-        jnp.asarray(draw(one, 0, at), one.dtype) for at, one in enumerate(array_types(program))
+        jnp.asarray(draw(array_type, 0, at), array_type.dtype)
+        for at, array_type in enumerate(array_types(program))
     ]
     return program, text, scope[name_of(best.module)], inputs
 
 
 def truth(inputs: Sequence[Any]) -> Any:
-    x, w = (np.asarray(one).astype(np.float64) for one in inputs)
+    x, w = (np.asarray(array).astype(np.float64) for array in inputs)
     return (x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True))) @ w
 
 
@@ -111,21 +112,23 @@ def timing_loop_of_many_turns() -> str:
     from aiosearch.measure.worker.executables import GPU_TURNS, GRAPH, repeated
 
     _, _, function, inputs = normalised_product(8)
-    copies = [inputs, *([one + 0 for one in inputs] for _ in range(3))]
-    flat = [one for each in copies for one in each]
+    copies = [inputs, *([array + 0 for array in inputs] for _ in range(3))]
+    flat = [array for copy in copies for array in copy]
     seconds = {}
     for count in (1, 4):
         loop = jax.jit(repeated(function, GPU_TURNS if not DRY else 8, count))
         options = {} if DRY else {**GRAPH}
         call = loop.lower(*flat[: count * len(inputs)]).compile(compiler_options=options)
         results = call(*flat[: count * len(inputs)])
-        assert all(error_of(one, truth(inputs)) < LIMIT for one in results), "the loop is wrong"
-        taken = []
+        assert all(error_of(result, truth(inputs)) < LIMIT for result in results), (
+            "the loop is wrong"
+        )
+        turns = []
         for _ in range(9):
             began = time.perf_counter()
             jax.block_until_ready(call(*flat[: count * len(inputs)]))
-            taken.append((time.perf_counter() - began) / GPU_TURNS)
-        seconds[count] = sorted(taken)[4]
+            turns.append((time.perf_counter() - began) / GPU_TURNS)
+        seconds[count] = sorted(turns)[4]
     shown = ", ".join(f"{count} copies {value * 1e6:.2f} us" for count, value in seconds.items())
     assert DRY or seconds[4] > 0.8 * seconds[1], f"turns run at the same time: {shown}"
     return f"a turn of {shown}"
@@ -143,14 +146,16 @@ def executor() -> str:
             candidate = Candidate("ours", text, function.__name__, array_types(program))
             compiled = await race_executor.compile(candidate)
             assert not isinstance(compiled, Failure), compiled
-            results = await race_executor.run(compiled, [np.asarray(one) for one in inputs])
+            results = await race_executor.run(compiled, [np.asarray(array) for array in inputs])
             assert not isinstance(results, Failure), results
             error = error_of(results[0], truth(inputs))
             assert error < LIMIT, error
             race = await race_executor.race([compiled], rounds=6, seconds=2.0)
             (lap,) = race.laps
             assert lap.failure is None, lap.failure
-            ways = {way.value: f"{one.median() * 1e6:.1f} us" for way, one in lap.samples.items()}
+            ways = {
+                way.value: f"{sample.median() * 1e6:.1f} us" for way, sample in lap.samples.items()
+            }
             return f"{race_executor.device.device}, compiled in {compiled.seconds:.1f} s, {ways}"
 
     return asyncio.run(main())

@@ -25,16 +25,16 @@ Line = dict[str, Any]
 
 
 def main() -> None:
-    lines = [one for path in sys.argv[1:] for one in figures(Path(path))]
-    ready = next(one for one in lines if one.get("step") == "ready")
+    lines = [record for path in sys.argv[1:] for record in figures(Path(path))]
+    ready = next(record for record in lines if record.get("step") == "ready")
     if Path(sys.argv[1]).stem == "correctness":
         printed = correctness_figures(lines)
-    elif any("table" in one for one in lines):
+    elif any("table" in record for record in lines):
         printed = table_figures(rows(iter(lines)))
     else:
         printed = sweep_figures(lines)
-    for one in printed:
-        one |= {
+    for figure in printed:
+        figure |= {
             "machine": {
                 "cpu": ready["device"],
                 "cores": device(ready["gpu"]).units,
@@ -43,7 +43,7 @@ def main() -> None:
             },
             "versions": {"jax": ready["jax"]},
         }
-        sys.stdout.write(json.dumps(one) + "\n")
+        sys.stdout.write(json.dumps(figure) + "\n")
 
 
 def table_figures(table: Mapping[str, Mapping[str, Line]]) -> Iterator[Line]:
@@ -72,17 +72,19 @@ def table_figures(table: Mapping[str, Mapping[str, Line]]) -> Iterator[Line]:
 
 def sweep_figures(lines: Sequence[Line]) -> Iterator[Line]:
     """By row the best tiling and the worst, beside the best plain JAX."""
-    for name in dict.fromkeys(one["row"] for one in lines if "predicted_us" in one):
-        own = [one for one in lines if one.get("row") == name and one.get("right")]
-        points = sorted(one["cold_us"] for one in own if "predicted_us" in one)
-        plain = [one for one in own if "plain" in one]
-        refused = [one for one in lines if one.get("row") == name and one.get("right") is False]
+    for name in dict.fromkeys(record["row"] for record in lines if "predicted_us" in record):
+        judged = [record for record in lines if record.get("row") == name and record.get("right")]
+        points = sorted(record["cold_us"] for record in judged if "predicted_us" in record)
+        plain = [record for record in judged if "plain" in record]
+        refused = [
+            record for record in lines if record.get("row") == name and record.get("right") is False
+        ]
         yield {
             "figure": f"sweep: {name}, best kernels",
             "value": points[0],
             "unit": "µs",
             "jit_kernel_us": plain[0]["cold_us"],
-            "best_jax_kernel_us": min(one["cold_us"] for one in plain),
+            "best_jax_kernel_us": min(record["cold_us"] for record in plain),
             "worst_us": points[-1],
             "right": len(points),
             "refused": len(refused),
@@ -94,17 +96,25 @@ def correctness_figures(lines: Sequence[Line]) -> Iterator[Line]:
 
     `same_bits` counts those whose second run, into memory that held NaN, gave the same bits.
     """
-    kernels = [one for one in lines if "right" in one and "row" in one and "plain" not in one]
-    programs = dict.fromkeys(one["row"].partition(",")[0] for one in kernels)
+    kernels = [
+        record
+        for record in lines
+        if "right" in record and "row" in record and "plain" not in record
+    ]
+    programs = dict.fromkeys(record["row"].partition(",")[0] for record in kernels)
     for program in ("all programs", *programs):
-        some = [one for one in kernels if program in ("all programs", one["row"].partition(",")[0])]
+        counted = [
+            record
+            for record in kernels
+            if program in ("all programs", record["row"].partition(",")[0])
+        ]
         yield {
             "figure": f"correctness: {program}, kernels right against float64",
-            "value": sum(one["right"] for one in some),
-            "unit": f"of {len(some)} kernels",
-            "target": len(some),
-            "rows": len({one["row"] for one in some}),
-            "same_bits": sum(one.get("repeats", False) for one in some),
+            "value": sum(record["right"] for record in counted),
+            "unit": f"of {len(counted)} kernels",
+            "target": len(counted),
+            "rows": len({record["row"] for record in counted}),
+            "same_bits": sum(record.get("repeats", False) for record in counted),
         }
 
 

@@ -69,14 +69,14 @@ class Meter:
         small = jnp.ones((8, 8), jnp.float32)
         nothing, copy = jax.jit(lambda x: x + 1.0), jax.jit(lambda x: -x)
         reduce_ = jax.jit(lambda x: jnp.max(x.reshape(64, -1), axis=-1))
-        found: dict[str, Any] = {"bytes": bytes_}
+        measured: dict[str, Any] = {"bytes": bytes_}
         for name, function, copies in (
             ("nothing", nothing, [[small]]),
-            ("copy", copy, [[one] for one in wide]),
-            ("reduce", reduce_, [[one] for one in wide]),
+            ("copy", copy, [[array] for array in wide]),
+            ("reduce", reduce_, [[array] for array in wide]),
         ):
-            found[name] = self._timed(function, copies)
-        return found
+            measured[name] = self._timed(function, copies)
+        return measured
 
     def case(self, program: bytes) -> None:
         """Draws the inputs of a program, more of them than the cache holds."""
@@ -89,16 +89,21 @@ class Meter:
         from aiosearch.optimizer.array_types import array_types
         from aiosearch.tensor.files import from_json
 
-        found = from_json(program)
-        arrays = Judge.drawn(found, {}, 0)
-        types = array_types(found)
-        first = [jnp.asarray(one, each.dtype) for one, each in zip(arrays, types, strict=True)]
-        size = sum(one.nbytes for one in first)
+        subject = from_json(program)
+        arrays = Judge.drawn(subject, {}, 0)
+        types = array_types(subject)
+        first = [
+            jnp.asarray(array, array_type.dtype)
+            for array, array_type in zip(arrays, types, strict=True)
+        ]
+        size = sum(array.nbytes for array in first)
         count = 1 if not self._cache else min(64, 2 + 2 * self._cache // size)
-        self._copies = [first, *([one + 0 for one in first] for _ in range(count - 1))]
+        self._copies = [first, *([array + 0 for array in first] for _ in range(count - 1))]
         jax.block_until_ready(self._copies)
-        outputs = [np.asarray(one) for one in jax.tree.leaves(jax.jit(written(found))(*first))]
-        self._judge = Judge(found, arrays, outputs)
+        outputs = [
+            np.asarray(array) for array in jax.tree.leaves(jax.jit(written(subject))(*first))
+        ]
+        self._judge = Judge(subject, arrays, outputs)
 
     def plain(self, source: str, function: str, types: Any) -> dict[str, Any]:
         """Plain JAX, compiled here: nothing else runs on the device while XLA tunes it."""
@@ -119,18 +124,20 @@ class Meter:
         import numpy as np
 
         results = jax.tree.leaves(call(*self._copies[0]))
-        outputs = [np.asarray(one) for one in results]
+        outputs = [np.asarray(output) for output in results]
         objection = self._judge.objection(outputs)
         if objection:
             return {"right": False, "why": objection}
-        shapes = [(one.shape, one.dtype) for one in results]
+        shapes = [(output.shape, output.dtype) for output in results]
         del results
         self._poison(shapes)
-        again = [np.asarray(one) for one in jax.tree.leaves(call(*self._copies[0]))]
+        again = [np.asarray(output) for output in jax.tree.leaves(call(*self._copies[0]))]
         objection = self._judge.objection(again)
         if objection:
             return {"right": False, "why": f"into poisoned memory: {objection}"}
-        same = all(np.array_equal(one, other) for one, other in zip(outputs, again, strict=True))
+        same = all(
+            np.array_equal(before, after) for before, after in zip(outputs, again, strict=True)
+        )
         return {"right": True, "repeats": same, **self._timed(call, self._copies)}
 
     def _poison(self, shapes: Sequence[tuple[Any, Any]]) -> None:
@@ -159,14 +166,14 @@ class Meter:
         jax.block_until_ready(call(*copies[0]))
         waited = time.perf_counter() - began
         names = [name for name, _ in hot[0]]
-        each = [[run[at][1] for run in hot] for at in range(len(names))]
+        times_of = [[run[at][1] for run in hot] for at in range(len(names))]
         return {
             "hot_us": _median(hot),
             "cold_us": _median(cold) if len(copies) > 1 else None,
             "waited_us": round(waited * 1e6, 1),
             "kernels": [
                 [name[:40], round(statistics.median(times) * 1e3, 2)]
-                for name, times in zip(names, each, strict=True)
+                for name, times in zip(names, times_of, strict=True)
             ],
         }
 
@@ -176,9 +183,9 @@ class Meter:
 
         if self._dry:
             runs = []
-            for one in inputs[:2]:
+            for copy in inputs[:2]:
                 began = time.perf_counter()
-                jax.block_until_ready(call(*one))
+                jax.block_until_ready(call(*copy))
                 runs.append([("interpreted", (time.perf_counter() - began) * 1e3)])
             return runs
         from jax.experimental.mosaic.gpu import profiler
@@ -186,15 +193,15 @@ class Meter:
         extension = profiler.mosaic_gpu_lib._mosaic_gpu_ext  # `measure` takes no inputs in turns
         extension._cupti_init()
         try:
-            jax.block_until_ready([call(*one) for one in inputs])
+            jax.block_until_ready([call(*arguments) for arguments in inputs])
         finally:
             timings = extension._cupti_get_timings(True)
         if not timings or len(timings) % len(inputs):
             raise RuntimeError(
                 f"the GPU counted {len(timings or ())} kernels in {len(inputs)} calls"
             )
-        each = len(timings) // len(inputs)
-        return [list(timings[at * each : (at + 1) * each]) for at in range(len(inputs))]
+        per_call = len(timings) // len(inputs)
+        return [list(timings[at * per_call : (at + 1) * per_call]) for at in range(len(inputs))]
 
 
 def _median(runs: Sequence[Sequence[tuple[str, float]]]) -> float:

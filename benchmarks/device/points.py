@@ -109,10 +109,13 @@ def _parted(module: Any, gpu: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
         for parts in PARTS[1:]:
             if index.size % parts == 0 and index.size // parts >= 16:
                 try:
-                    found = split(module, heavy.name, index.name, parts)
+                    variant = split(module, heavy.name, index.name, parts)
                 except CannotPrint:
                     continue
-                yield found, {"kernel": f"{heavy.name}_parts", "split": index.name, "parts": parts}
+                yield (
+                    variant,
+                    {"kernel": f"{heavy.name}_parts", "split": index.name, "parts": parts},
+                )
 
 
 def _heaviest(module: Any, gpu: Any) -> Any:
@@ -143,10 +146,14 @@ def _drawn(
     from aiosearch.codegen.pallas.nodes import TileNodes
     from aiosearch.codegen.pallas.space.tiling_space import TilingSpace, parameters
 
-    kernel = next(one for one in module.kernels if one.name == how["kernel"])
-    others = {one.name: TilingSpace(one, gpu).best for one in module.kernels if one is not kernel}
-    schedules = {name: choice.schedule for name, choice in others.items()}
-    seconds = sum(choice.seconds for choice in others.values())
+    kernel = next(candidate for candidate in module.kernels if candidate.name == how["kernel"])
+    best_of = {
+        candidate.name: TilingSpace(candidate, gpu).best
+        for candidate in module.kernels
+        if candidate is not kernel
+    }
+    schedules = {name: choice.schedule for name, choice in best_of.items()}
+    seconds = sum(choice.seconds for choice in best_of.values())
     nodes = TileNodes(kernel)
     sizes = {index.name: index.size for index in kernel.indices}
     cuts = parameters(nodes)
@@ -234,28 +241,28 @@ def _spread(pool: Sequence[_Drawn], count: int, generator: random.Random) -> lis
     """Half lie as far apart as may be, which finds the corners; half are drawn from the middle."""
     if not pool or count <= 0:
         return []
-    least = min(one.seconds for one in pool)
-    found: dict[str, SweepPoint] = {}
-    corners = _apart([one for one in pool if one.seconds <= FARTHEST * least])
+    least = min(candidate.seconds for candidate in pool)
+    written: dict[str, SweepPoint] = {}
+    corners = _apart([candidate for candidate in pool if candidate.seconds <= FARTHEST * least])
     for drawn, most in ((corners, (count + 1) // 2), (_mixed(pool, least, generator), count)):
-        for one in drawn:
-            if len(found) >= most:
+        for candidate in drawn:
+            if len(written) >= most:
                 break
-            point = _written(one)
+            point = _written(candidate)
             if point is not None:
-                found.setdefault(point.source, point)
-    return list(found.values())
+                written.setdefault(point.source, point)
+    return list(written.values())
 
 
 def _apart(left: Sequence[_Drawn]) -> Iterator[_Drawn]:
     """The best predicted, then each time the one that is farthest from all that came."""
-    chosen = min(left, key=lambda one: one.seconds)
+    chosen = min(left, key=lambda candidate: candidate.seconds)
     far = [math.inf] * len(left)
     for _ in left:
         yield chosen
         far = [
-            min(before, math.dist(chosen.features, one.features))
-            for before, one in zip(far, left, strict=True)
+            min(before, math.dist(chosen.features, candidate.features))
+            for before, candidate in zip(far, left, strict=True)
         ]
         chosen = left[max(range(len(left)), key=lambda at: (far[at], -left[at].seconds))]
 
@@ -263,10 +270,10 @@ def _apart(left: Sequence[_Drawn]) -> Iterator[_Drawn]:
 def _mixed(pool: Sequence[_Drawn], least: float, generator: random.Random) -> Iterator[_Drawn]:
     """Those predicted to be fast in random order, but each tile across and split in its turn."""
     groups: dict[tuple[int, int], list[_Drawn]] = {}
-    for one in pool:
-        if one.seconds <= NEAR * least:
-            key = one.parameters["across"], one.parameters["parts"]
-            groups.setdefault(key, []).append(one)
+    for candidate in pool:
+        if candidate.seconds <= NEAR * least:
+            key = candidate.parameters["across"], candidate.parameters["parts"]
+            groups.setdefault(key, []).append(candidate)
     queues = list(groups.values())
     generator.shuffle(queues)
     for queue in queues:
@@ -275,12 +282,14 @@ def _mixed(pool: Sequence[_Drawn], least: float, generator: random.Random) -> It
         yield from (queue[turn] for queue in queues if turn < len(queue))
 
 
-def _written(one: _Drawn) -> SweepPoint | None:
+def _written(candidate: _Drawn) -> SweepPoint | None:
     """Nothing where a tiling has no text."""
     from aiosearch.codegen.pallas import CannotPrint, name_of, write
 
     try:
-        source = write(one.module, one.schedules)
+        source = write(candidate.module, candidate.schedules)
     except CannotPrint:
         return None
-    return SweepPoint(source, name_of(one.module), round(one.seconds * 1e6, 2), one.parameters)
+    return SweepPoint(
+        source, name_of(candidate.module), round(candidate.seconds * 1e6, 2), candidate.parameters
+    )

@@ -63,7 +63,7 @@ def swept(path: Path = DATA) -> list[SweptTiling]:
     """Reads the data; the first line says of which device."""
     head, *lines = map(json.loads, path.read_text().splitlines())
     gpu = device(head["described"])
-    names = {one for one in TilingFigures.__dataclass_fields__ if one != "device"}
+    names = {name for name in TilingFigures.__dataclass_fields__ if name != "device"}
     return [
         SweptTiling(
             line["row"],
@@ -100,8 +100,8 @@ def rank_correlation(row: Sequence[SweptTiling], predict: Predict) -> float:
 
     >>> # times 20, 22, 30 predicted as 1, 3, 2 have ranks 0, 1, 2 and 0, 2, 1: 1 - 6 * 2 / 24 = 0.5
     """
-    ours = _ranks([predict(one) for one in row])
-    theirs = _ranks([one.microseconds for one in row])
+    ours = _ranks([predict(tiling) for tiling in row])
+    theirs = _ranks([tiling.microseconds for tiling in row])
     apart = sum((a - b) ** 2 for a, b in zip(ours, theirs, strict=True))
     return 1 - 6 * apart / (len(row) * (len(row) ** 2 - 1))
 
@@ -115,7 +115,7 @@ def _ranks(values: Sequence[float]) -> list[int]:
 
 def regret(row: Sequence[SweptTiling], predict: Predict) -> float:
     """The time of the best predicted over the best time: 1 where the prediction picks the best."""
-    return min(row, key=predict).microseconds / min(one.microseconds for one in row)
+    return min(row, key=predict).microseconds / min(tiling.microseconds for tiling in row)
 
 
 def mean_regret(rows: Iterable[Sequence[SweptTiling]], predict: Predict) -> float:
@@ -126,9 +126,9 @@ def mean_regret(rows: Iterable[Sequence[SweptTiling]], predict: Predict) -> floa
 def _objective(tilings: Sequence[SweptTiling], best: Mapping[str, float]) -> float:
     """Mean error of the logarithm, where those near the best count most and outliers little."""
     total = weights = 0.0
-    for one in tilings:
-        weight = min(1.0, max(0.3, 2 * best[one.row] / one.microseconds))
-        error = abs(math.log(one.figures.seconds * 1e6 / one.microseconds))
+    for tiling in tilings:
+        weight = min(1.0, max(0.3, 2 * best[tiling.row] / tiling.microseconds))
+        error = abs(math.log(tiling.figures.seconds * 1e6 / tiling.microseconds))
         total += weight * min(error, 1.5)
         weights += weight
     return total / weights
@@ -137,7 +137,9 @@ def _objective(tilings: Sequence[SweptTiling], best: Mapping[str, float]) -> flo
 def fit(tilings: Sequence[SweptTiling], seed: int = 0) -> dict[str, float]:
     """Changes the module's constants until the objective gets no better; gives them."""
     generator = random.Random(seed)
-    best = {name: min(one.microseconds for one in row) for name, row in by_row(tilings).items()}
+    best = {
+        name: min(tiling.microseconds for tiling in row) for name, row in by_row(tilings).items()
+    }
     least = _objective(tilings, best)
     for turn in range(ROUNDS):
         names = generator.sample(FITTED, generator.choice((1, 2)))
@@ -145,9 +147,9 @@ def fit(tilings: Sequence[SweptTiling], seed: int = 0) -> dict[str, float]:
         spread = 0.4 * (1 - turn / ROUNDS) + 0.03
         for name in names:
             setattr(kernel_cost, name, before[name] * math.exp(generator.gauss(0, spread)))
-        found = _objective(tilings, best)
-        if found < least:
-            least = found
+        objective = _objective(tilings, best)
+        if objective < least:
+            least = objective
         else:
             for name in names:
                 setattr(kernel_cost, name, before[name])
@@ -156,15 +158,15 @@ def fit(tilings: Sequence[SweptTiling], seed: int = 0) -> dict[str, float]:
 
 def print_rows(rows: Mapping[str, Sequence[SweptTiling]]) -> None:
     for name, row in rows.items():
-        correlations = [round(rank_correlation(row, one), 2) for one in (as_it_was, as_it_is)]
-        regrets = [round(regret(row, one), 2) for one in (as_it_was, as_it_is)]
+        correlations = [round(rank_correlation(row, model), 2) for model in (as_it_was, as_it_is)]
+        regrets = [round(regret(row, model), 2) for model in (as_it_was, as_it_is)]
         figure(
             f"predictor: {name}", correlations[1], "rank correlation",
             before=correlations[0], regret=regrets[1], regret_before=regrets[0], tilings=len(row),
         )  # fmt: skip
 
 
-def print_means(rows: Mapping[str, Sequence[SweptTiling]], name: str, **more: Any) -> None:
+def print_means(rows: Mapping[str, Sequence[SweptTiling]], name: str, **fields: Any) -> None:
     figure(
         f"predictor: {name}",
         round(fmean(rank_correlation(row, as_it_is) for row in rows.values()), 3),
@@ -173,7 +175,7 @@ def print_means(rows: Mapping[str, Sequence[SweptTiling]], name: str, **more: An
         regret=round(mean_regret(rows.values(), as_it_is), 3),
         regret_before=round(mean_regret(rows.values(), as_it_was), 3),
         rows=len(rows),
-        **more,
+        **fields,
     )
 
 
@@ -187,14 +189,14 @@ def main() -> None:
     if not options.fit:
         return
     written = {name: getattr(kernel_cost, name) for name in FITTED}
-    for program in dict.fromkeys(one.program for one in tilings):
-        others = [one for one in tilings if one.program != program]
-        own = [one for one in tilings if one.program == program]
+    for program in dict.fromkeys(tiling.program for tiling in tilings):
+        training = [tiling for tiling in tilings if tiling.program != program]
+        held_out = [tiling for tiling in tilings if tiling.program == program]
         for name, value in written.items():
             setattr(kernel_cost, name, value)
-        constants = fit(others)
+        constants = fit(training)
         rounded = {name: float(f"{value:.3g}") for name, value in constants.items()}
-        print_means(by_row(own), f"{program}, left out of the fit", constants=rounded)
+        print_means(by_row(held_out), f"{program}, left out of the fit", constants=rounded)
 
 
 if __name__ == "__main__":

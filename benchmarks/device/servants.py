@@ -33,11 +33,11 @@ class Servant:
         if self._process is not None and self._process.is_alive():
             return
         context = multiprocessing.get_context("spawn")
-        self._connection, other = context.Pipe()
-        arguments = (other, self._environment, self._begin, self._arguments)
+        self._connection, far_end = context.Pipe()
+        arguments = (far_end, self._environment, self._begin, self._arguments)
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
-        other.close()
+        far_end.close()
         self.starts += 1
         self.ready = self._receive(120.0)
 
@@ -81,11 +81,11 @@ def _serve(connection: Connection, environment: dict[str, str], begin: Any, argu
         return
     while True:
         try:
-            name, given = connection.recv()
+            name, passed = connection.recv()
         except EOFError:
             return
         try:
-            connection.send((True, getattr(servant, name)(*given)))
+            connection.send((True, getattr(servant, name)(*passed)))
         except Exception as error:
             connection.send((False, reason(error)))
 

@@ -44,16 +44,16 @@ NO_TIME = "no time was left"
 
 def written(program: bytes, gpu: str, options: argparse.Namespace) -> Sweep:
     os.environ["JAX_PLATFORMS"] = "cpu"
-    found = sweep(program, gpu, options.points, options.favourites, options.seed)
+    sampled = sweep(program, gpu, options.points, options.favourites, options.seed)
     if not options.dry:
-        return found
+        return sampled
     from msgspec.structs import replace
 
     points = tuple(
-        replace(one, source=one.source.replace("interpret=False)", "interpret=True)"))
-        for one in found.points
+        replace(point, source=point.source.replace("interpret=False)", "interpret=True)"))
+        for point in sampled.points
     )
-    return replace(found, points=points)
+    return replace(sampled, points=points)
 
 
 def line(**fields: Any) -> None:
@@ -182,14 +182,14 @@ class Session:
 
         options = self._options
         names = options.only or self.programs
-        wanted = [int(count) for count in options.rows.split(",")]
+        counts = [int(count) for count in options.rows.split(",")]
         rows = [
             row
-            for row in gpu_rows(wanted)
+            for row in gpu_rows(counts)
             if row.key[0] in names and (row.key[2] != MIRAGE_ROWS or row.key[0] == "rms_norm")
         ]
-        rows.sort(key=lambda row: (wanted.index(row.key[2]), names.index(row.key[0])))
-        found = []
+        rows.sort(key=lambda row: (counts.index(row.key[2]), names.index(row.key[0])))
+        sources = []
         for row in rows:
             program = row.program
             if options.dry:
@@ -197,8 +197,8 @@ class Session:
                     label: min(size, SMALL) for label, size in BUILTINS[row.key[0]].sizes.items()
                 }
                 program = builtin(row.key[0], "bf16", **sizes)
-            found.append((row.name, program, to_json(program)))
-        return found
+            sources.append((row.name, program, to_json(program)))
+        return sources
 
     def _submit(self, pool: ThreadPoolExecutor, row: Any, future: Future[Sweep], done: Any) -> None:
         if future.cancelled() or future.exception() is not None:
@@ -231,7 +231,7 @@ class Session:
         name, program, data = row
         types = array_shapes(program)
         try:
-            found = text.result(timeout=max(0.1, self._left()))
+            points = text.result(timeout=max(0.1, self._left()))
         except TimeoutError:
             self._out_of_time(name)
             return False
@@ -242,17 +242,17 @@ class Session:
         line(
             step="row",
             row=name,
-            written_s=round(found.seconds, 1),
+            written_s=round(points.seconds, 1),
             clocks=clocks(),
             seconds=self._seconds(),
         )
-        for how, source, function in found.plain[:3]:
+        for how, source, function in points.plain[:3]:
             if self._left() < 2:
                 break
             measured = self._measured("plain", data, source, function, types)
             self._entries.append(Measured(True, how, source, function, b"", measured))
             line(row=name, plain=how, **measured)
-        for _ in found.points:
+        for _ in points.points:
             left = self._left()
             if left < 1:
                 self._out_of_time(name)
@@ -289,22 +289,22 @@ class Session:
                 self._case = data, self._meter.starts
             seconds = max(1.0, min(60.0 if ask == "plain" else 15.0, self._left()))
             with self._device_free:
-                found: dict[str, Any] = self._meter.ask(ask, *arguments, seconds=seconds)
+                answer: dict[str, Any] = self._meter.ask(ask, *arguments, seconds=seconds)
         except RuntimeError as error:
             text = str(error)
             if "CUDA_ERROR" in text or "illegal" in text:  # its context is lost
                 self._meter.end()
             return {"right": False, "why": NO_TIME if self._left() < 1 else f"{ask}: {text}"}
-        return found
+        return answer
 
     def _out_of_time(self, name: str) -> None:
         self._late = True
         line(step="out of time", row=name, seconds=self._seconds())
 
     def _servant(self, environment: dict[str, str], begin: Any, *arguments: Any) -> Servant:
-        found = Servant(environment, begin, *arguments)
-        self._servants.append(found)
-        return found
+        servant = Servant(environment, begin, *arguments)
+        self._servants.append(servant)
+        return servant
 
     def _left(self) -> float:
         return self._deadline - time.monotonic()
@@ -325,7 +325,7 @@ class Session:
 def array_shapes(program: Any) -> list[tuple[str, tuple[int, ...]]]:
     from aiosearch.optimizer.array_types import array_types
 
-    return [(one.dtype, one.shape) for one in array_types(program)]
+    return [(array_type.dtype, array_type.shape) for array_type in array_types(program)]
 
 
 def clocks() -> str:

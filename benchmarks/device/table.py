@@ -49,27 +49,31 @@ class Table(Session):
         """By rows and then by program, Mirage's row after the first of each program."""
         rows = super()._rows()
         alone = [row for row in rows if row[0].endswith(f", {MIRAGE_ROWS} rows")]
-        others = [row for row in rows if row not in alone]
-        first = len([row for row in others if row[0].endswith((", 8 rows", "batch 8"))])
-        return [*others[:first], *alone, *others[first:]]
+        elsewhere = [row for row in rows if row not in alone]
+        first = len([row for row in elsewhere if row[0].endswith((", 8 rows", "batch 8"))])
+        return [*elsewhere[:first], *alone, *elsewhere[first:]]
 
     def _row_ends(self, row: tuple[str, Any, bytes]) -> None:
-        right = [one for one in self._entries if one.result.get("right")]
-        original = next((one for one in right if one.plain), None)
-        plain = min((one for one in right if one.plain), key=_kernel_us, default=None)
-        ours = min((one for one in right if not one.plain), key=_kernel_us, default=None)
+        right = [measured for measured in self._entries if measured.result.get("right")]
+        original = next((measured for measured in right if measured.plain), None)
+        plain = min(
+            (measured for measured in right if measured.plain), key=_kernel_us, default=None
+        )
+        ours = min(
+            (measured for measured in right if not measured.plain), key=_kernel_us, default=None
+        )
         sides = {"jit": original, "ours": ours, "best plain": plain}
         chosen = {
-            side: one
-            for side, one in sides.items()
-            if one is not None and (side != "best plain" or one is not original)
+            side: measured
+            for side, measured in sides.items()
+            if measured is not None and (side != "best plain" or measured is not original)
         }
-        for side, one in chosen.items():
+        for side, measured in chosen.items():
             line(
-                table=row[0], side=side, how=one.how, kernel_us=_kernel_us(one),
-                hot_us=one.result.get("hot_us"), kernels=one.result.get("kernels"),
+                table=row[0], side=side, how=measured.how, kernel_us=_kernel_us(measured),
+                hot_us=measured.result.get("hot_us"), kernels=measured.result.get("kernels"),
             )  # fmt: skip
-        called = {side: one for side, one in chosen.items() if side != "best plain"}
+        called = {side: measured for side, measured in chosen.items() if side != "best plain"}
         self._calls.append(self._later.submit(self._called, row, called))
 
     def _called(self, row: tuple[str, Any, bytes], sides: dict[str, Measured]) -> None:
@@ -80,9 +84,9 @@ class Table(Session):
             self._caller.start()
             with self._device_free:
                 self._caller.ask("case", data, seconds=40.0)
-            for side, one in sides.items():
-                ask = ("prepare", side, one.source, one.function, types)
-                if one.plain:
+            for side, measured in sides.items():
+                ask = ("prepare", side, measured.source, measured.function, types)
+                if measured.plain:
                     with self._device_free:
                         took = self._caller.ask(*ask, seconds=60.0)
                 else:
@@ -135,8 +139,8 @@ class TorchSides:
                     return
                 self._read(rows[at][0], begun[at])
         finally:
-            for one in begun:
-                one.end()
+            for servant in begun:
+                servant.end()
 
     def _process(self, row: tuple[str, Any, bytes]) -> _TorchProcess:
         name, program, data = row
@@ -202,8 +206,8 @@ class _TorchProcess:
         self.lines.put(None)
 
 
-def _kernel_us(one: Measured) -> float:
-    cold, hot = one.result.get("cold_us"), one.result.get("hot_us")
+def _kernel_us(measured: Measured) -> float:
+    cold, hot = measured.result.get("cold_us"), measured.result.get("hot_us")
     return float(cold if cold is not None else hot)
 
 

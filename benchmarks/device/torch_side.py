@@ -92,22 +92,23 @@ class TorchProgram:
         self._program = from_json(data)
         self._types = array_types(self._program)
         arrays = Judge.drawn(self._program, {}, 0)
-        given = [
-            jnp.asarray(one, each.dtype) for one, each in zip(arrays, self._types, strict=True)
+        inputs = [
+            jnp.asarray(array, array_type.dtype)
+            for array, array_type in zip(arrays, self._types, strict=True)
         ]
-        results = jax.tree.leaves(jax.jit(written(self._program))(*given))
-        outputs = [np.asarray(one) for one in results]
+        results = jax.tree.leaves(jax.jit(written(self._program))(*inputs))
+        outputs = [np.asarray(output) for output in results]
         self._judge = Judge(self._program, arrays, outputs)
-        self._given = given
+        self._drawn = inputs
 
     def _sets(self) -> list[list[Any]]:
         """Copies of the inputs on the device, as many as its cache does not hold."""
         from lib.optimizer.torch_programs import tensor
 
-        first = [tensor(one, self._device) for one in self._given]
-        size = sum(one.numel() * one.element_size() for one in first)
+        first = [tensor(array, self._device) for array in self._drawn]
+        size = sum(array.numel() * array.element_size() for array in first)
         count = 1 if self._dry else min(COPIES, 1 + -(-BEYOND // size))
-        return [first, *([one.clone() for one in first] for _ in range(count - 1))]
+        return [first, *([array.clone() for array in first] for _ in range(count - 1))]
 
     def ways(self, *, compiler: bool) -> Iterator[TorchWay]:
         import torch
@@ -157,7 +158,7 @@ class TorchProgram:
             outputs = list(result) if isinstance(result, (tuple, list)) else [result]
             self._wait()
             compiled = time.monotonic() - began
-            objection = self._judge.objection([one.float().cpu().numpy() for one in outputs])
+            objection = self._judge.objection([output.float().cpu().numpy() for output in outputs])
             if objection:
                 return {"right": False, "why": objection}
             return {"right": True, "compiled_s": round(compiled, 1), **self._timed(run, sets)}
@@ -197,17 +198,17 @@ class TorchProgram:
                     run(*sets[at % len(sets)])
             with torch.cuda.graph(single):
                 run(*sets[0])
-            taken, alone = [], []
-            for one, seconds in ((graph, taken), (single, alone)):
+            graph_seconds, alone = [], []
+            for turn, seconds in ((graph, graph_seconds), (single, alone)):
                 for _ in range(12):
                     began = time.perf_counter()
-                    one.replay()
+                    turn.replay()
                     torch.cuda.synchronize()
                     seconds.append(time.perf_counter() - began)
         except RuntimeError as error:
             return {"graph_us": None, "graph_why": str(error).partition("\n")[0][:120]}
         return {
-            "graph_us": round(statistics.median(taken) / GRAPH_TURNS * 1e6, 2),
+            "graph_us": round(statistics.median(graph_seconds) / GRAPH_TURNS * 1e6, 2),
             "graph_call_us": round(statistics.median(alone) * 1e6, 2),
         }
 
@@ -219,9 +220,11 @@ class TorchProgram:
             for at in range(turns):
                 run(*sets[at % len(sets)])
             torch.cuda.synchronize()
-        events = [one for one in seen.key_averages() if one.self_device_time_total > 0]
-        total = sum(one.self_device_time_total for one in events)
-        kernels = [[one.key[:48], round(one.self_device_time_total / turns, 2)] for one in events]
+        events = [event for event in seen.key_averages() if event.self_device_time_total > 0]
+        total = sum(event.self_device_time_total for event in events)
+        kernels = [
+            [event.key[:48], round(event.self_device_time_total / turns, 2)] for event in events
+        ]
         return {"kernel_us": round(total / turns, 2) if total else None, "kernels": kernels}
 
     def _wait(self) -> None:
