@@ -66,7 +66,7 @@ class PendingQuestion:
         self.tickets: list[Ticket] = []
         self.failures = 0
         self.entry = UNQUEUED
-        """Its place among questions of equal `priority` in the `Backlog`."""
+        """The position of the question among those of equal `priority` in the `Backlog`."""
         self.sent = False
         """Whether a process has it; its `rlimit` cannot grow any more."""
 

@@ -11,7 +11,7 @@ class CheckRecord(Struct, frozen=True):
     """One z3 check that was answered, for traces."""
 
     process: int
-    """Which of the service's processes, from 0."""
+    """The number of the process that was asked, from 0."""
     start: float
     """On `time.monotonic()`, when the process had nothing else left to do before it."""
     end: float

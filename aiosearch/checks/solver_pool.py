@@ -49,7 +49,7 @@ class SolverPool:
         self.queue_seconds = 0.0
         self.backlog = Backlog()
         self._places: dict[int, Spawner | None] = dict.fromkeys(range(size))
-        """By number: how to start a process there, for places on other machines, else None."""
+        """The function that starts each process, by its number; None for those of this machine."""
         self._limits = limits
         self._answered = answered
         self._failed = failed

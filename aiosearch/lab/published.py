@@ -59,7 +59,7 @@ class Lock(Struct, frozen=True):
     share: float
     """The share of the work that only one could be at."""
     contention: float
-    """By what share each thread that waited made that work take longer."""
+    """The share by which each waiting thread made the locked work take longer."""
 
 
 def lock() -> Lock:

@@ -29,7 +29,7 @@ class SimulationSetting(Struct, frozen=True, kw_only=True):
     locked: float = 1.0
     """The share of a check that a `locked` z3 can do for one worker only."""
     contention: float = 0.0
-    """By what share each z3 that waits for the locked part makes it take longer; see `Gate`."""
+    """The share by which each waiting z3 makes the locked part take longer; see `Gate`."""
     scale: float = 1.0
     """Multiplies the times of nodes and checks, before `host_cost` and latencies, which stay."""
     longest: float = float("inf")

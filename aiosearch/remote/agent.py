@@ -81,7 +81,7 @@ class Agent:
         self._children: dict[int, Child | None] = {}
         self._workers: set[int] = set()
         self._sessions: dict[int, dict[int, int]] = {}
-        """By session: its workers' channels and owners."""
+        """The channels and owners of the workers of each session."""
         self._refused: set[int] = set()
         self._served = False
         self._tables = KeyTables(lambda session: self._send(KeysAccepted(session, 0)))

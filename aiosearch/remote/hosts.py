@@ -192,7 +192,7 @@ class Host:
                 raise ValueError("it introduced itself twice")
 
     def lost(self, reason: str) -> None:
-        """Its link has closed: all that ran there is gone."""
+        """Settles that the link of a host has closed: all that ran there is gone."""
         self._heartbeat.stop()
         self.leaving = self._gone = True
         # Emptied first: `ended` may start new processes, which must find the host gone

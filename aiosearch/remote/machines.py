@@ -1,4 +1,4 @@
-"""Which machines serve a pool: their workers have seats, and their z3 processes answer."""
+"""The machines that serve a pool: their workers have seats, and their z3 processes answer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PoolSlots(Protocol):
 
 
 DEPARTURES = 100
-"""So many machines that have gone are remembered for `aiosearch status`."""
+"""How many machines that have gone are remembered for `aiosearch status`."""
 
 
 class Departure(NamedTuple):
@@ -58,8 +58,8 @@ class Machines:
         self._pool = pool
         self._by_seat: dict[int, Host] = {}
         self._dead: dict[tuple[int, int], Host] = {}
-        """By session and owner: machines that are to say what became of a dead worker's
-        offers, see `takers`."""
+        """Machines that are to say what became of the offers of a dead worker, by its session and
+        owner; see `takers`."""
         self._refusals = Refusals()
         self._notebook: Notebook | None = getattr(listener, "notebook", None)
         self._verifier: Verifier | None = None
@@ -171,7 +171,7 @@ class Machines:
         self._let_go(host)
 
     def refusals(self, session: int) -> Mapping[str, str]:
-        """Which machines do not serve a search, and why."""
+        """Names the machines that do not serve a search, and why."""
         return self._refusals.of(session)
 
     def state(self) -> bytes:

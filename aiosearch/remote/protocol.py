@@ -38,7 +38,7 @@ class Spawn(Struct, frozen=True, array_like=True, tag=1, forbid_unknown_fields=T
     channel: Channel
     kind: Annotated[str, Meta(pattern="^(worker|checker)$")]
     limits: tuple[float, int] = (0.0, 0)
-    """For a `checker`: seconds a question, and megabytes."""
+    """The limits of a `checker`: seconds for a question, and megabytes."""
 
 
 class FrameToProcess(Struct, frozen=True, array_like=True, tag=2, forbid_unknown_fields=True):

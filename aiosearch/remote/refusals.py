@@ -1,11 +1,11 @@
-"""Which machines came and do not serve, and why: for people."""
+"""The machines that came and do not serve, each with a reason for people to read."""
 
 from __future__ import annotations
 
 from ..plain import plain
 
 MOST = 100
-"""As many reasons are remembered, the latest."""
+"""How many reasons are remembered; later ones replace the earliest."""
 EVERY = 0
 """Stands for a session: what a machine is refused for whatever is searched."""
 

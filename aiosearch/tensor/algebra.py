@@ -24,7 +24,7 @@ class Function:
 
     name: str
     floats: Callable[..., Any]
-    """Its value for NumPy arrays, in the precision of its arguments."""
+    """Computes the function of NumPy arrays, in the precision of the arguments."""
     positive: bool = False
     """Never zero or below where it is finite, as `exp` of a base is."""
     even: bool = False
@@ -34,7 +34,7 @@ class Function:
     integral: bool = False
     """A step function, such as `floor`: small changes of its argument matter."""
     means: Callable[..., Any] | None = None
-    """Its definition in other operations, for an algebra that does not round.
+    """Defines the function by other operations, for an algebra that does not round.
 
     Floats lose digits by it.
     """

@@ -102,7 +102,7 @@ def _details(term: Term) -> str:
 
 
 def _splits(maps: Sequence[int | None], loop: int | None = None) -> str:
-    """Which axis each grid axis and the loop split: `x→0, loop→1`."""
+    """Says which axis each grid axis and the loop split: `x→0, loop→1`."""
     named = [*zip("xyz", maps, strict=True), ("loop", loop)]
     shown = [f"{name}→{axis}" for name, axis in named if axis is not None]
     return ", ".join(shown) or "whole"

@@ -265,7 +265,7 @@ def labels_of(program: Program) -> dict[Term, tuple[str | None, ...]]:
 
 
 def explain_labels(reference: Program, candidate: Program) -> str | None:
-    """Which axes `candidate` lets meet that `reference` keeps apart; None where there are none.
+    """Names axes that `candidate` lets meet and `reference` keeps apart; None if there are none.
 
     It is no proof that the candidate is wrong, but the reason where it was found to be wrong.
     """

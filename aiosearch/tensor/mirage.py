@@ -403,7 +403,7 @@ class InputPairing:
     reference: Program
     graph: Program
     order: tuple[int, ...]
-    """For each of the `reference`'s inputs its place among those of the file."""
+    """Gives for each input of `reference` its position among the inputs of the file."""
 
 
 def pairs(graph: MirageGraph, reference: Program | Builtin) -> Iterator[InputPairing]:
@@ -457,7 +457,7 @@ def _shapes(graph: MirageGraph) -> dict[int, Shape]:
 def _assignments(
     shapes: dict[int, Shape], patterns: Sequence[Pattern], sizes: dict[str, Dim]
 ) -> Iterator[tuple[list[int], dict[str, Dim]]]:
-    """For each pattern a shape that fits, and the sizes that the labels get, by backtracking."""
+    """Finds a shape for each pattern, and the sizes that the labels get, by backtracking."""
     if not patterns:
         if not shapes:
             yield [], sizes

@@ -205,7 +205,7 @@ class ComputedPlaces:
     axis: int
     """The axis of the array that the computed indices are places of."""
     places: TracedValue
-    """Those indices, with the axes of all indices."""
+    """The computed indices, with the axes of all indices."""
     paired: dict[int, int]
     """Axes of the array that are walked together with an axis of the indices, and that axis."""
     whole: tuple[int, ...]

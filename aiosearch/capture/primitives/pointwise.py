@@ -320,7 +320,7 @@ def _converted(x: TracedValue, dtype: DType) -> TracedValue:
 
 
 def _truncated(x: TracedValue) -> TracedValue:
-    """To an integer, towards zero: `ceil` below zero and `floor` above."""
+    """Rounds to an integer, towards zero: `ceil` below zero and `floor` above."""
     if x.number is not None and math.isfinite(x.number):
         return uniform(int(x.number), x.shape, DType.I32)
     below = pointwise("less", x, _scalar(0, x), dtype=DType.BOOL)

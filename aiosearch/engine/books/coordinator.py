@@ -138,7 +138,7 @@ class Coordinator:
         self._owners = 0
         self._asked: dict[bytes, set[int]] = {}
         self._verdicts: dict[int, list[tuple[bytes, str]]] = {}
-        """By seat: verdicts for the questions it asked, which `answer` sends."""
+        """Verdicts for the questions of each seat, which `answer` sends."""
         self._events: deque[Event] = deque()
         self.incumbent = float("inf")
         self.stopped = False

@@ -51,12 +51,12 @@ class Offers:
         self._living: dict[int, str] = {}
         """Living owners, and the machine of each: work is passed on inside one machine."""
         self._machines: dict[int, str] = {}
-        """Like `_living`, and the dead as well until `bury` has settled their offers."""
+        """The owners in `_living`, and dead ones until `bury` has settled their offers."""
         self._outstanding: dict[int, dict[int, int]] = {}
-        """By owner: its offers, and the task in the ledger of each."""
+        """The offers of each owner, and the task in the ledger of each offer."""
         self._newest: dict[int, int] = {}
-        """By owner: the number of its last offer; numbers rise, so an old report cannot
-        name a new offer."""
+        """The number of the last offer of each owner; numbers rise, so an old report cannot name a
+        new offer."""
         self._taken: dict[Name, tuple[int, int]] = {}
         """Offers that their makers reported gone and their takers have not reported yet:
         the task and the taker."""

@@ -30,13 +30,13 @@ class WorkerState:
         self.alive = False
         self.busy = False
         self.hungry = False
-        """Its worker has explored all the nodes it was granted."""
+        """The worker has explored all the nodes that it was granted."""
         self.owes_report = False
         """It was asked for a report by `ReportRequest`, and owes it."""
         self.leaving = False
         """It was sent a `Drain`: it gives back what it has, and gets nothing more."""
         self.closed = False
-        """Its worker is gone, and another one need not come."""
+        """The worker is gone, and no other has to come."""
         self.held: dict[int, Bundle] = {}
         """What is open there: as of its last report, and what was sent since."""
         self.granted = 0
@@ -85,7 +85,7 @@ class WorkerState:
         )
 
     def leave(self) -> dict[int, Bundle]:
-        """Its worker died; gives what it held."""
+        """Records that the worker died, and gives what it held."""
         self.alive = self.busy = self.hungry = self.owes_report = self.leaving = False
         self.granted = 0
         self._parts.clear()

@@ -37,11 +37,11 @@ class NodeStage(enum.IntEnum):
 
     FRESH = 0
     CLAIMED = 1
-    """Its key is claimed; asking the table again would find the node's own claim,
+    """The key of the node is claimed; asking the table again would find the node's own claim,
     `Claim.DUPLICATE`."""
     DECIDED = 2
-    """Its obligation has its answer, `proved` or an `unknown` that is kept or was put off: it is
-    explored without asking again."""
+    """The obligation of the node has its answer, `proved` or an `unknown` that is kept or was put
+    off: the node is explored without asking again."""
 
 
 class Group(Struct, Generic[NodeT], frozen=True, array_like=True):
@@ -56,8 +56,8 @@ class Group(Struct, Generic[NodeT], frozen=True, array_like=True):
     nodes: list[NodeT]
     scores: list[float]
     scored_by: int
-    """Which function computed `scores`, see `Codec.scored_by`; after a resume with another
-    order they are void and the nodes are scored anew."""
+    """The number of the function that computed `scores`, see `Codec.scored_by`; after a resume with
+    another order they are void and the nodes are scored anew."""
 
 
 class Siblings(Struct, Generic[NodeT]):

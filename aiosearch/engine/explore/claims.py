@@ -1,4 +1,5 @@
-"""Which keys are explored already: nodes with equal keys have equal subtrees, and one is explored.
+"""The table of keys that are claimed: of nodes with equal keys, whose subtrees are equal, one is
+explored.
 
 Worker processes share one table per search and machine. Python has no compare-and-swap, so the
 table needs no more of the hardware than that an aligned store of eight bytes is whole: duplicates

@@ -33,7 +33,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class JournalHeader(Struct, frozen=True):
-    """Which search a journal belongs to; `check_header` compares it."""
+    """The search that a journal belongs to; `check_header` compares it."""
 
     aiosearch: str
     problem: str

@@ -60,8 +60,8 @@ class AddSubtrees(Struct, frozen=True, array_like=True, tag=2):
     nodes: int
     """How many nodes may be explored on top of what was granted before."""
     depth: int = 0
-    """Not zero: the session goes level by level to this depth, then gives each subtree back by
-    itself."""
+    """Where it is not zero, the session goes level by level to this depth, then gives each subtree
+    back by itself."""
 
 
 class Publish(Struct, frozen=True, array_like=True, tag=3):

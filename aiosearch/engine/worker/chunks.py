@@ -18,7 +18,7 @@ ROOM = MAX_FRAME - 8 * 1024
 
 
 class ReportChunk:
-    """As much of a report as goes into one frame; `room` is the bytes that are left of `ROOM`."""
+    """What of a report goes into one frame; `room` is the bytes that are left of `ROOM`."""
 
     def __init__(self) -> None:
         self.kept: list[Bundle] = []

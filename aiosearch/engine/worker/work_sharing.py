@@ -120,7 +120,7 @@ class WorkSharing:
 
     @classmethod
     def with_nobody(cls) -> WorkSharing:
-        """For a session without a board, or with nobody else on it."""
+        """Makes the sharing of a session that has no board, or is alone on it."""
         return cls(NoExchange(), 0, 0, verdicts=False)
 
     @property
@@ -286,7 +286,7 @@ class MachineBoards:
         self._places = min(places, MOST_PLACES)
         self._boards: dict[int, Board] = {}
         self._seated: dict[int, dict[int, tuple[int, int]]] = {}
-        """By session and key: the place, and the owner who has it."""
+        """The place of each session and key on a board, and the owner who has it."""
 
     def open(self, session: int, exchange: str) -> None:
         """Makes a session's board; raises `StrategyError` where that cannot be."""

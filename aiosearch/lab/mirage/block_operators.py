@@ -28,7 +28,7 @@ class Tensor(Struct, frozen=True):
     after: bool
     """Whether it is there after the iterations, rather than in each."""
     term: str
-    """What it is, as an abstract term."""
+    """The abstract term that the matrix computes."""
     residue: int
     """The term modulo a prime, see `residues`."""
     room: int = 0

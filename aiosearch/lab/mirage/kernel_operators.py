@@ -31,7 +31,7 @@ class KernelStep(Struct, frozen=True, array_like=True):
     """One kernel: an operator on whole matrices, or a block with a program in `code`."""
 
     operator: int
-    """Its number in `KERNELS`; `BLOCK` for a block."""
+    """The number of the kernel in `KERNELS`; `BLOCK` for a block."""
     inputs: bytes
     """The numbers of what it reads: the inputs of the task first, then what kernels give."""
     tiling: int = -1
@@ -39,7 +39,7 @@ class KernelStep(Struct, frozen=True, array_like=True):
 
     @property
     def rank(self) -> tuple[bytes, int]:
-        """Its place in Mirage's order."""
+        """The position of the kernel in Mirage's order."""
         return self.inputs, self.operator
 
 

@@ -35,7 +35,8 @@ class NodeKind(enum.IntEnum):
 
     EXPLORED = 0
     DROPPED = 1
-    """Its `key` was explored already, or its `bound` was no better than the best solution."""
+    """The `key` of the node was explored already, or its `bound` was no better than the best
+    solution."""
     ALIVE = 2
     """It asked z3, and was explored."""
     REFUTED = 3

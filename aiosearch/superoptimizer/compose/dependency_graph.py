@@ -53,7 +53,7 @@ class Dependencies:
         return (1 << len(self.results)) - 1
 
     def leaving(self, members: Bits) -> Iterator[int]:
-        """Those of `members` whose results are of use outside the set."""
+        """The operators of `members` whose results are used outside the set."""
         for number in numbers(members):
             if self.feeds[number] & ~members or self.returned >> number & 1:
                 yield number

@@ -54,7 +54,7 @@ class OperatorGroup(NamedTuple):
     before: Bits
     """The operators that have to be done at any time before."""
     weight: float
-    """What it is taken to cost as long as its price is unknown."""
+    """The cost that is assumed as long as the price of the group is unknown."""
 
 
 def operator_group(graph: Dependencies, members: Bits, weight: float) -> OperatorGroup:

@@ -60,7 +60,7 @@ class KernelLoad:
     busy_seconds: Figures
     """Seconds of arithmetic, with all units at work."""
     blocks: Figures | None
-    """None for a library's kernel, which is taken to use the device as well as it can be."""
+    """It is None for a kernel of a library, which is assumed to use the whole device."""
 
     def seconds(self, resident: Figures) -> Figures:
         """How long the kernel takes where a unit has room for `resident` blocks; infinitely long
@@ -135,7 +135,7 @@ class KernelPrediction:
     cache_bytes: int
     operations: int
     blocks: BlockOccupancy | None
-    """None for a library's kernel, which chooses its own blocks."""
+    """It is None for a kernel of a library, which chooses its blocks by itself."""
 
 
 @dataclass(frozen=True)

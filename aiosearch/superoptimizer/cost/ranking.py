@@ -94,7 +94,7 @@ class Ranking:
         return refined
 
     def _least(self, graph: Found) -> float:
-        """No program with these kernels should take less, in seconds."""
+        """A lower bound of the seconds of every program with these kernels."""
         device = self._device
         moved = graph.least_bytes / device.bytes_per_second
         return moved + len(graph.kernels) * device.launch_seconds

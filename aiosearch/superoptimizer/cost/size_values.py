@@ -44,7 +44,7 @@ def divisors(extent: int, most: int) -> list[int]:
 
 
 def _spread(numbers: list[int], most: int) -> list[int]:
-    """As many of `numbers` as `most`, spread evenly, with the first and the last among them."""
+    """Chooses at most `most` of `numbers`, spread evenly, the first and the last among them."""
     if len(numbers) <= most:
         return numbers
     steps = max(1, most - 1)

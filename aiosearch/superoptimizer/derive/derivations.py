@@ -199,7 +199,7 @@ class DerivationGraph:
         }
         self._axis_matches = AxisMatches()
         self._walked: list[Mask] = []
-        """By class, the index parts that its grid and its loop walk."""
+        """The index parts that the grid and the loop of each class walk."""
         self._pointwise_forms: dict[tuple[int, int, bool], PointwiseForms] = {}
         self._results: dict[tuple[str, int, int, Mask], int] = {}
         self._worklist: deque[int] = deque()
@@ -413,7 +413,7 @@ class DerivationGraph:
         return back, within
 
     def _uncrossed(self, cls: ValueClass, axes: Axes, candidates: list[int]) -> list[int]:
-        """Those of `candidates`, which lie along `axes`, that can meet `cls`.
+        """Selects those of `candidates`, all along `axes`, that can meet `cls` in one operator.
 
         No grid or loop of one may walk an index that the other lies along: in a block that has a
         part of the rows, no tile with all rows is at the same rows.

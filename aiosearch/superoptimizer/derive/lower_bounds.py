@@ -54,7 +54,8 @@ class KernelLowerBound:
         further: int,
         device: Device,
     ) -> float:
-        """No program with `kernels` takes less that computes `needed` too, by `further` kernels.
+        """A lower bound of the seconds of programs with `kernels` that compute `needed` too, by
+        `further` kernels.
 
         What is needed has to be stored, and inputs that no kernel has read yet are to be read.
         """
@@ -108,7 +109,7 @@ class KernelLowerBound:
 
     @cached_property
     def _width(self) -> int:
-        """No tensor that is computed has elements of fewer bytes."""
+        """The bytes of the smallest element of any tensor that is computed."""
         terms = self._reference.program.terms()
         return min((_width(term) for term in terms if term.dtype is not DType.WEAK), default=1)
 

@@ -47,8 +47,8 @@ class OperatorBounds:
         """The classes that some way to a class goes through within its block, as bits."""
 
     def _least(self, device: int, inside: int) -> list[int]:
-        """For each class the least sum of costs on the longest way to it: a kernel costs `device`,
-        an operator of a block `inside`.
+        """Computes for each class the least sum of costs on the longest path to it, where a kernel
+        costs `device`, and an operator of a block `inside`.
         """
         tables = self._tables
         least = [FAR] * len(tables.classes)
@@ -81,7 +81,7 @@ class OperatorBounds:
         return least
 
     def _always(self) -> list[int]:
-        """By class, the set of classes that every way to it has in common, within its block."""
+        """Computes for each class the classes of its block that every path to it has in common."""
         tables = self._tables
         common = [-1] * len(tables.classes)
         users: list[list[int]] = [[] for _ in tables.classes]
@@ -110,8 +110,8 @@ class OperatorBounds:
         return common
 
     def _block_sizes(self) -> list[int]:
-        """By class, the fewest operators of a block that computes it, from the sizes of its
-        operands and what they need in common.
+        """Computes for each class the fewest operators of a block that computes it, from the sizes
+        of its operands and what they need in common.
         """
         steps = self._tables.steps
         sizes = list(self._operators)
@@ -150,7 +150,7 @@ class OperatorBounds:
         return self._tables.classes[number].zone is Scope.DEVICE
 
     def _below(self) -> list[int]:
-        """By class, the set of classes that some way to it goes through."""
+        """Computes for each class the classes that some path to it goes through."""
         steps = self._tables.steps
         involved = [0] * len(steps)
         users: list[list[int]] = [[] for _ in steps]

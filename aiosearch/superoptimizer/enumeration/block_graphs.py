@@ -84,7 +84,7 @@ class DerivationChoice(NamedTuple):
     """A derivation of a class, and what it asks for."""
 
     place: int
-    """Its position among the derivations of its class."""
+    """The position of the derivation among those of its class."""
     step: Derivation
     source: int
     """The tensor that it loads, or -1."""

@@ -166,7 +166,7 @@ class Fastest:
         return solution.seconds
 
     def bound(self, node: ProgramDraft) -> float:
-        """No program that `node` leads to takes less, in seconds."""
+        """A lower bound of the seconds of every program that `node` leads to."""
         lacking = self.fusion.skeletons.lacking(node.kernels, node.needed)
         least = self.fusion.least.seconds(node.kernels, node.needed, lacking, self.device)
         first = self.drafts.first(node)
