@@ -249,6 +249,29 @@ def test_blocks_whose_width_no_vector_divides_are_masked_at_their_end() -> None:
     _both(text, "flip", (1, (7, 3)), _floats(21))
 
 
+@pytest.mark.parametrize("policy", Policy)
+def test_a_loop_that_only_what_is_computed_again_precedes_is_cut_once(policy: Policy) -> None:
+    # Where such a loop is first put between barriers and then has them taken away, a rewriting that
+    # goes on until nothing changes does not end.
+    text = """
+    __global__ void nested(int *a, int n) {
+      __shared__ int s[32];
+      int t = threadIdx.x, left = (t + 31) % 32, twice = t * 2, x = 0;
+      for (int i = 0; i < n; i++) {
+        int far = (t + i) % 32;
+        for (int j = 0; j < 2; j++) {
+          s[t] = left + twice + x;
+          __syncthreads();
+          x += s[far] + left;
+          __syncthreads();
+        }
+      }
+      a[t] = x + twice;
+    }"""
+    choices = Choices(contract=False, policy=policy)
+    _both(text, "nested", (1, 32), np.full(32, -1, np.int32), 3, choices=choices)
+
+
 def test_threads_of_a_warp_exchange_values() -> None:
     text = """
     __global__ void warp(const int *in, int *out, unsigned *votes) {
