@@ -12,9 +12,9 @@ __all__ = ["CaptureError", "Captured", "JaxFunction", "RunError", "capture"]
 
 if TYPE_CHECKING:
     from .functions import Captured, capture
-    from .running import JaxFunction
+    from .jax_function import JaxFunction
 else:
     __getattr__ = lazily(
         __name__,
-        {"Captured": ".functions", "JaxFunction": ".running", "capture": ".functions"},
+        {"Captured": ".functions", "JaxFunction": ".jax_function", "capture": ".functions"},
     )

@@ -301,7 +301,7 @@ def _capture(
 ) -> Captured:
     from ...capture import capture
     from ...capture.errors import tracing_hint
-    from ...capture.running import placeholders, precision
+    from ...capture.jax_function import placeholders, precision
     from ...capture.user_frames import user_frame
 
     traced = function(target, statics)

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...capture.jax_function import placeholders, precision
 from ...capture.jax_types import Function, PyTree
-from ...capture.running import placeholders, precision
 from ...mapper import PlacementPlan, place
 from ...tensor import TensorType
 from ..inputs import programs

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ....capture.jax_function import precision
 from ....capture.names import shown
-from ....capture.running import precision
 from ....display.tables import shows_colour
 from ....documents import Document
 from ....optimizer import (

@@ -12,8 +12,8 @@ import anyio
 import jax
 from anyio import to_thread
 
+from ....capture.jax_function import placeholders, precision
 from ....capture.jax_types import Leaf, PyTree
-from ....capture.running import placeholders, precision
 from ....display.live_page import REFRESH_SECONDS, LivePage
 from ....measure import ArrayType
 from ....measure.random_inputs import draw
