@@ -75,7 +75,7 @@ class Composer:
         # The first program takes the best of every piece, the second the second best, and so on:
         # trying all combinations would verify exponentially many.
         for rank in range(max(map(len, choices), default=0)):
-            chosen = [way[min(rank, len(way) - 1)] for way in choices]
+            chosen = [ranked[min(rank, len(ranked) - 1)] for ranked in choices]
             programs.append(reassembled(plan, chosen))
         return [candidate for candidate in dict.fromkeys(programs) if candidate != program]
 

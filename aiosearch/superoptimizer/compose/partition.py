@@ -122,18 +122,18 @@ class _Scheduling:
         """All stages in the order of how many operators they have done, with the steps between
         them.
         """
-        ways = Schedules()
+        result = Schedules()
         self._levels[0][0] = 0.0
         for level in self._levels:
             stages = sorted(level, key=lambda done: (level[done], done))
-            ways.complete = ways.complete and len(stages) <= self._most
+            result.complete = result.complete and len(stages) <= self._most
             # A beam: stages of one level compete by what they have cost beyond the least
             # conceivable, which is comparable between stages that have done different operators.
             for done in stages[: self._most]:
                 going("stages of a partition")
-                self._extend(done, level[done], len(ways.steps))
-                ways.steps.append(self._steps.pop(done, []))
-        return ways
+                self._extend(done, level[done], len(result.steps))
+                result.steps.append(self._steps.pop(done, []))
+        return result
 
     def _extend(self, done: Bits, wasted: float, stage: int) -> None:
         for number in self._next(done):
@@ -249,14 +249,14 @@ class Prices:
 
 
 def cheapest(
-    ways: Schedules, prices: Prices, going: ShouldContinue = always_continue
+    stages: Schedules, prices: Prices, going: ShouldContinue = always_continue
 ) -> tuple[float, list[int]]:
     """The cheapest way through, as parts in order, and its price; raises PartitionError.
 
     Only what lies on a way that may be the cheapest is priced, one piece at a time; where `going`
     says stop, all that is left is priced at once, as prices are then had without a search.
     """
-    path = _ShortestPath(ways)
+    path = _ShortestPath(stages)
     while True:
         total, chosen = path.under(prices.costs())
         if total == math.inf:
@@ -276,22 +276,22 @@ class _ShortestPath:
     which none leads to another: within a block all totals are computed at once, as arrays.
     """
 
-    def __init__(self, ways: Schedules) -> None:
-        self._ways = ways
-        steps = [step for steps in ways.steps for step in steps]
+    def __init__(self, stages: Schedules) -> None:
+        self._stages = stages
+        steps = [step for steps in stages.steps for step in steps]
         self._starts = np.array([start for start, _ in steps], np.intp)
         self._parts = np.array([part for _, part in steps], np.intp)
-        counts = np.array([len(steps) for steps in ways.steps], np.intp)
+        counts = np.array([len(steps) for steps in stages.steps], np.intp)
         self._bounds = np.concatenate([[0], np.cumsum(counts)])
         """Where the steps to each stage begin, and where the last one ends."""
         self._blocks = list(self._independent())
 
     def _independent(self) -> Iterator[tuple[int, int]]:
         """The first stage of each block, and the one after its last."""
-        first, last = 1, len(self._ways.steps)
+        first, last = 1, len(self._stages.steps)
         for stage in range(1, last):
             # The latest stage that leads here: once that is in the block, the block is at its end.
-            if max(start for start, _ in self._ways.steps[stage]) >= first:
+            if max(start for start, _ in self._stages.steps[stage]) >= first:
                 yield first, stage
                 first = stage
         yield first, last
@@ -299,7 +299,7 @@ class _ShortestPath:
     def under(self, costs: Sequence[float]) -> tuple[float, list[int]]:
         """The length of the shortest path and its parts, where part `n` costs `costs[n]`."""
         costs_of_steps = np.asarray(costs, float)[self._parts]
-        totals = np.zeros(len(self._ways.steps))
+        totals = np.zeros(len(self._stages.steps))
         for first, last in self._blocks:
             steps = slice(self._bounds[first], self._bounds[last])
             ends = totals[self._starts[steps]] + costs_of_steps[steps]
@@ -377,12 +377,12 @@ def partition(
     # in the beam.
     parts = [operator_group(graph, members, float(cut.traffic)) for members, cut in cuts]
     room = MOST_STAGES if most_stages is None else most_stages
-    ways = schedules(parts, len(graph.results), room, listing)
+    stages = schedules(parts, len(graph.results), room, listing)
     candidates = [pieces.piece(cut) for _, cut in cuts]
     prices = Prices([piece.program for piece in candidates], price, least)
-    total, chosen = cheapest(ways, prices, going)
+    total, chosen = cheapest(stages, prices, going)
     return Plan(
-        program, tuple(candidates[number] for number in chosen), total, whole and ways.complete
+        program, tuple(candidates[number] for number in chosen), total, whole and stages.complete
     )
 
 

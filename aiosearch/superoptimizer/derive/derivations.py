@@ -449,12 +449,12 @@ class DerivationGraph:
         """The pointwise results of two forms; of a class with itself, quotients have one order
         only.
         """
-        ways = [(name, False) for name in self._unordered]
+        orders = [(name, False) for name in self._unordered]
         for name in self._ordered:
             if name in self.space.tile:
-                ways += [(name, False), (name, True)] if distinct else [(name, False)]
+                orders += [(name, False), (name, True)] if distinct else [(name, False)]
         results = []
-        for name, swapped in ways:
+        for name, swapped in orders:
             first, second = (b, a) if swapped else (a, b)
             results.append((name, swapped, self._result(name, first, second, 0)))
         parts = [result for result in results if result[2] >= 0]
@@ -514,12 +514,12 @@ class DerivationGraph:
 
     def _splits(self, axes: Axes) -> Iterator[Split]:
         """Every way in which a grid and a loop can split a tensor with these axes."""
-        for ways in product(*map(self._axis_splits, axes)):
-            grid = reduce(or_, (way[1] for way in ways), 0)
-            loops = [way[2] for way in ways if way[2]]
+        for splits in product(*map(self._axis_splits, axes)):
+            grid = reduce(or_, (split[1] for split in splits), 0)
+            loops = [split[2] for split in splits if split[2]]
             # At most one axis is split by the loop, as a block loops over one index.
-            if len(loops) <= 1 and sum(way[1] > 0 for way in ways) <= self.space.grid_axes:
-                yield tuple(way[0] for way in ways), grid, sum(loops)
+            if len(loops) <= 1 and sum(split[1] > 0 for split in splits) <= self.space.grid_axes:
+                yield tuple(split[0] for split in splits), grid, sum(loops)
 
     def _axis_splits(self, axis: Axis) -> list[tuple[Axis, Mask, Mask]]:
         """How an axis can be split: left whole, by the grid, by the loop, or by both; only its

@@ -96,14 +96,18 @@ class OperatorBounds:
             number = fresh.pop()
             # All bits set is the neutral element of an intersection: -1 stands for "no way known
             # yet".
-            ways = -1
+            shared_by_all = -1
             for step in tables.steps[number]:
                 through = 0
                 for operand in step.operands if step.operator != "load" else ():
                     through |= common[operand]
                 if through >= 0:
-                    ways &= through
-            shared = -1 if ways == -1 and not self._loads(number) else ways | 1 << number
+                    shared_by_all &= through
+            shared = (
+                -1
+                if shared_by_all == -1 and not self._loads(number)
+                else shared_by_all | 1 << number
+            )
             if shared != common[number]:
                 common[number] = shared
                 fresh += [user for user in users[number] if not self._on_device(user)]
@@ -118,10 +122,12 @@ class OperatorBounds:
         changed = True
         while changed:
             changed = False
-            for number, ways in enumerate(steps):
+            for number, derivations in enumerate(steps):
                 if self._on_device(number) or self.always[number] < 0:
                     continue
-                size = max(min(map(self._size_through(sizes), ways), default=FAR), sizes[number])
+                size = max(
+                    min(map(self._size_through(sizes), derivations), default=FAR), sizes[number]
+                )
                 changed |= size > sizes[number]
                 sizes[number] = size
         return sizes

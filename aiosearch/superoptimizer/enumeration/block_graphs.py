@@ -130,8 +130,8 @@ class BlockGraphs:
         number = state.pending.bit_length() - 1
         return [
             (number, place)
-            for place, way in self._steps(number).items()
-            if (after := self._with(state, number, way)) and loads in self._endings(after)
+            for place, choice in self._steps(number).items()
+            if (after := self._with(state, number, choice)) and loads in self._endings(after)
         ]
 
     def graph(self, outputs: tuple[int, ...], steps: Steps) -> DerivedBlockGraph | None:
@@ -167,8 +167,8 @@ class BlockGraphs:
         if counts is None:
             counts = self._counted[state] = {}
             number = state.pending.bit_length() - 1
-            for way in self._steps(number).values():
-                if after := self._with(state, number, way):
+            for choice in self._steps(number).values():
+                if after := self._with(state, number, choice):
                     for loads, count in self._endings(after).items():
                         counts[loads] = counts.get(loads, 0) + count
         return counts
@@ -177,15 +177,16 @@ class BlockGraphs:
         """The derivations of a class that do not take the class itself, by their positions."""
         choices = self._choices_of.get(number)
         if choices is None:
-            ways = (
-                self._way(number, *numbered) for numbered in enumerate(self._tables.steps[number])
+            candidates = (
+                self._choice(number, *numbered)
+                for numbered in enumerate(self._tables.steps[number])
             )
             choices = self._choices_of[number] = {
-                way.place: way for way in ways if not way.operands >> number & 1
+                choice.place: choice for choice in candidates if not choice.operands >> number & 1
             }
         return choices
 
-    def _way(self, number: int, place: int, step: Derivation) -> DerivationChoice:
+    def _choice(self, number: int, place: int, step: Derivation) -> DerivationChoice:
         kernels = max(self.needs.kernels[cls] for cls in step.operands)
         if step.operator == "load":
             return DerivationChoice(place, step, step.operands[0], 0, kernels, ())
@@ -196,43 +197,45 @@ class BlockGraphs:
         return DerivationChoice(place, step, -1, operands, kernels, back)
 
     def _with(
-        self, state: BlockSearchState, number: int, way: DerivationChoice
+        self, state: BlockSearchState, number: int, choice: DerivationChoice
     ) -> BlockSearchState | None:
         """The state after `way` is chosen for its last class; None where it cannot end well."""
         circles = state.circles
         # Too many kernels before this one, or an operand that would be made of its own result.
-        if way.kernels > state.kernels or (circles and dict(circles).get(number, 0) & way.operands):
+        if choice.kernels > state.kernels or (
+            circles and dict(circles).get(number, 0) & choice.operands
+        ):
             return None
-        if way.source >= 0 and len(state.loaded) == self._tables.space.block_inputs:
+        if choice.source >= 0 and len(state.loaded) == self._tables.space.block_inputs:
             return None
-        after = self._after(state, number, way)
+        after = self._after(state, number, choice)
         if after is None:
             return None
         pending = after.pending
         # A class that is done and on no way to anything wanted cannot be used again: dropping it
         # lets more states meet in the memory of counts.
         reusable = after.done & (self._reach(pending) | self._looped)
-        if way.back:
-            circles = self._with_circles(number, way.back, circles)
+        if choice.back:
+            circles = self._with_circles(number, choice.back, circles)
         if circles:
             # A threat to a class that is no longer wanted has passed: its derivation is chosen.
             circles = tuple(pair for pair in circles if pending >> pair[0] & 1)
         return BlockSearchState(pending, reusable, after.left, after.loaded, state.kernels, circles)
 
     def _after(
-        self, state: OpenBlock | BlockSearchState, number: int, way: DerivationChoice
+        self, state: OpenBlock | BlockSearchState, number: int, choice: DerivationChoice
     ) -> OpenBlock | None:
         """What is open after `way` is chosen for the last class; None where it cannot end well."""
         pending, done, loaded = state.pending ^ 1 << number, state.done | 1 << number, state.loaded
-        if way.source >= 0:
+        if choice.source >= 0:
             # A kernel loads a tensor in one way only: a second tile of it, cut otherwise, is
             # outside the space.
-            if way.source in loaded:
+            if choice.source in loaded:
                 return None
             done |= self._looped if self._tables.classes[number].loop else 0
-            loaded = tuple(sorted((*loaded, way.source)))
+            loaded = tuple(sorted((*loaded, choice.source)))
         else:
-            pending |= way.operands & ~done
+            pending |= choice.operands & ~done
         left = state.left - 1
         return OpenBlock(pending, done, left, loaded) if self._fits(pending, done, left) else None
 
@@ -310,13 +313,13 @@ class BlockGraphs:
             return False
         led = False
         number = at.pending.bit_length() - 1
-        for way in self._steps(number).values():
-            if way.source >= 0 and way.source not in loads:
+        for choice in self._steps(number).values():
+            if choice.source >= 0 and choice.source not in loads:
                 continue
-            after = self._after(at, number, way)
+            after = self._after(at, number, choice)
             # Each tensor that is still to be loaded takes an operator.
             if after is not None and len(loads) - len(after.loaded) <= after.left:
-                longer = {**steps, number: way.step}
+                longer = {**steps, number: choice.step}
                 led |= yield from self._complete(outputs, longer, after, loads)
         if not led:
             self._dead_ends.add(state)
