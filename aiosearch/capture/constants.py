@@ -1,4 +1,4 @@
-"""Arrays that a function closed over: numbers and ramps where they can be, else further inputs.
+"""Arrays that a function closed over, which become numbers or ramps if they can, else inputs.
 
 Example: `np.arange(8)` is `iota` of 8, `np.full((3,), 2.0)` is the literal 2, and a table of
 weights is an input named `constant_` and a digest of its elements.

@@ -53,23 +53,24 @@ def capture(function: Function, *args: PyTree, name: str | None = None) -> Captu
 
 
 def with_one_set_of_constants(captured: Sequence[Captured]) -> tuple[list[Program], list[str]]:
-    """Programs of the same arguments, each with the closed-over arrays of all as its last inputs.
+    """Gives every program the closed-over arrays of all programs as its last inputs.
 
-    The names of those inputs are given too.
+    The functions take equal arguments. What comes back is the programs, and the names of the
+    inputs that were added.
     """
     held = {
         term.parameter("name"): term
-        for each in captured
-        for term in each.program.inputs
-        if term.parameter("name") in each.constants
+        for function in captured
+        for term in function.program.inputs
+        if term.parameter("name") in function.constants
     }
     programs = [
         Program(
-            each.program.name,
-            (*(term for term in each.program.inputs if term not in held.values()), *held.values()),
-            each.program.outputs,
+            program.name,
+            (*(term for term in program.inputs if term not in held.values()), *held.values()),
+            program.outputs,
         )
-        for each in captured
+        for program in (function.program for function in captured)
     ]
     return programs, list(held)
 

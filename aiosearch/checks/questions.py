@@ -39,7 +39,7 @@ class Ticket:
 
 
 class PendingQuestion:
-    """What one check will answer, for all that asked the same."""
+    """A question that one check of z3 will answer, for all `Ticket`s that wait for it."""
 
     __slots__ = (
         "asked",

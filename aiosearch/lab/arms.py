@@ -1,4 +1,4 @@
-"""What is compared, an `Arm`: a strategy and an order on so many workers, under three switches."""
+"""`Arm`: a strategy and an order on a number of workers, under three switches, to be compared."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Arm(Struct, frozen=True, order=True):
 
     @property
     def base(self) -> Arm:
-        """The arm that it is compared with: one worker of `BASE`."""
+        """The arm that this arm is compared with: one worker of `BASE`."""
         return Arm(BASE, self.order, 1)
 
     @property

@@ -15,8 +15,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """The processes that `pid` started, and those that these did; none where that cannot be
-    told."""
+    """The processes that descend from `pid`; none where the system does not list them."""
     for task in _listed(Path(f"/proc/{pid}/task")):
         with suppress(OSError):
             for child in map(int, (task / "children").read_text().split()):
@@ -26,7 +25,7 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU seconds of a process until now; 0 where `pid` is gone or that cannot be told."""
+    """CPU seconds of a process until now; 0 where `pid` is gone or its times cannot be read."""
     with suppress(OSError, IndexError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
@@ -34,7 +33,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def arguments(pid: int) -> list[str]:
-    """What a process was started with; nothing where `pid` is gone or that cannot be told."""
+    """The command line of a process; empty where `pid` is gone or it cannot be read."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     return []

@@ -29,8 +29,9 @@ def strategy_of(arm: Arm) -> Strategy:
 class HeightOne:
     """Deals subtree i at depth one to worker i modulo their number; nobody helps anybody.
 
-    `seats` are those that take part, on other machines too; by default those of this one. With
-    3 seats and 7 subtrees seat 0 has 0, 3 and 6. It is there to be measured.
+    `seats` counts the workers that take part, those of other machines included; 0 stands for the
+    workers of this machine. With 3 seats and 7 subtrees, seat 0 explores the subtrees 0, 3 and 6.
+    Nobody would search so: the strategy is a baseline that others are measured against.
     """
 
     api = API
@@ -43,7 +44,7 @@ class HeightOne:
         self._idle: set[int] = set()
         self._uncut: list[int] = []
         self._waiting: list[dict[int, int]] = [{} for _ in range(self._seats)]
-        """For each seat its tasks, and the rank of each."""
+        """The tasks that wait for each seat, with the rank of each task."""
         self._cutter: int | None = None
         self._dealt = 0
 
@@ -68,7 +69,7 @@ class HeightOne:
             self._cutter = None
 
     def _place(self, seat: int | None) -> int:
-        """The seat whose a task is: dealt in turn when it is new, else where it was."""
+        """The seat of a task: dealt in turn where the task is new, else the seat that had it."""
         # What a seat gives back stays its own, or the deal would not be once and for all
         if seat is not None and seat != self._cutter:
             return seat % self._seats

@@ -1,4 +1,4 @@
-"""The tables of explored keys of one machine: one for each session that wants one."""
+"""The tables of explored keys of a machine: one for each session whose nodes have keys."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from collections.abc import Callable
 from ..engine.explore.claims import SharedClaims
 
 KEYS_BYTES = 2048
-"""Bytes of keys that are learnt at once: less than half a millisecond."""
+"""Bytes of keys that `learn` adds without a pause, in less than half a millisecond."""
 
 
 class KeyTables:
-    """The claim tables of one machine, each from the first worker that opens its session to the
-    last.
+    """The claim tables of a machine; a table lives as long as any worker has its session open.
 
-    `created` is called with the session of each table that is made, which is empty.
+    `created` is called with the session of each new table, which is empty.
     """
 
     def __init__(self, created: Callable[[int], None]) -> None:

@@ -1,7 +1,7 @@
-"""The contract of a notebook: where a listener keeps what searches find out, outside of them.
+"""The contract of a notebook, in which a listener keeps what searches find out.
 
-A listener that has one has it in an attribute `notebook`. What stands there is a copy: a search
-does without it where it is lost.
+A listener may have a `Notebook` as its attribute `notebook`. A notebook holds copies only: a search
+that loses it goes on without.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Known = tuple[bytes, Verdict]
 Verdicts = tuple[tuple[bytes, str], ...]
 """Verdicts as workers hear them in `VerdictReplies`: digests, and the `Status` of each."""
 PART = 1024
-"""Verdicts that fit a frame together."""
+"""How many verdicts fit into a frame."""
 Recall = Callable[[], AsyncIterator[Verdicts]]
 """Reads on another machine what was noted so far, at most `PART` at a time."""
 
@@ -38,7 +38,7 @@ class Notebook(Protocol):
     """Each method is called from the event loop, and never blocks it."""
 
     def known(self) -> Iterable[Known]:
-        """What was noted when the listener had started, by searches before."""
+        """Verdicts that earlier searches had noted by the time the listener started."""
         ...
 
     def judged(self, digest: bytes, verdict: Verdict) -> None:
@@ -46,5 +46,5 @@ class Notebook(Protocol):
         ...
 
     def stands(self, session: int, standing: Standing) -> None:
-        """Notes how a search stands; no other of this listener's has its number."""
+        """Notes how a search stands; `session` is unique among the searches of the listener."""
         ...

@@ -1,4 +1,4 @@
-"""The obligations of one search at the `Verifier` that it shares with other searches."""
+"""The obligations of a search, as questions to the `Verifier` that searches share."""
 
 from __future__ import annotations
 

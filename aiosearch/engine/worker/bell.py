@@ -9,8 +9,8 @@ import os
 class Bell:
     """An eventfd that all workers of a machine have: a ring wakes one of those that wait.
 
-    A ring that nobody waits for is kept for the next one who does. Where the system has no eventfd
-    there is nothing to hear, and nobody offers anything.
+    A ring that comes while nobody waits is kept for the next worker that does. Where the system has
+    no eventfd, there are no rings, and workers offer nothing.
     """
 
     def __init__(self, fd: int) -> None:
@@ -50,7 +50,7 @@ class Bell:
             os.eventfd_read(self._fd)
 
     def close(self) -> None:
-        """Safe to call twice."""
+        """Closes the eventfd; a second call does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
