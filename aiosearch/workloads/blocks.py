@@ -3,5 +3,5 @@
 from .._lazy import lazily
 
 __getattr__ = lazily(
-    __name__, dict.fromkeys(("BlockPrefix", "BlockProgram", "Blocks"), "..lab.mirage.blocks")
+    __name__, dict.fromkeys(("BlockPrefix", "BlockProgram", "Blocks"), "...lab.mirage.blocks")
 )

@@ -2,4 +2,6 @@
 
 from .._lazy import lazily
 
-__getattr__ = lazily(__name__, dict.fromkeys(("Chain", "Kernels", "Stage"), "..lab.mirage.kernels"))
+__getattr__ = lazily(
+    __name__, dict.fromkeys(("Chain", "Kernels", "Stage"), "...lab.mirage.kernels")
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -53,3 +54,11 @@ def test_import_is_light() -> None:
     heavy = "{'z3', 'jax', 'numpy'} & set(sys.modules)"
     script = f"import sys, aiosearch.workloads; assert not {heavy}"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("path", ["blocks:Blocks", "blocks:BlockProgram", "kernels:Kernels"])
+def test_problems_that_moved_are_found_by_their_old_paths(path: str) -> None:
+    """Command lines and scripts name them by the module in which they were."""
+    module, _, name = path.partition(":")
+    problem = getattr(importlib.import_module(f"aiosearch.workloads.{module}"), name)
+    assert problem.__module__ == f"aiosearch.lab.mirage.{module}"
