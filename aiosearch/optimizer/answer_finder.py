@@ -50,7 +50,7 @@ from .device_kind import (
     has_mosaic,
     undescribed_reason,
 )
-from .effort import UNFINISHED, Budget, EffortStep, rung_named
+from .effort import UNFINISHED, Budget, EffortStep, named_step
 from .handback.loadable import refusal
 from .handback.optimized import Optimized
 from .jax_settings import JaxSettings
@@ -138,13 +138,13 @@ class AnswerFinder:
         return Found.before(earlier, program.name)
 
     async def answer(
-        self, subject: Subject, rung: EffortStep, best: Found | None, *, last: bool
+        self, subject: Subject, step: EffortStep, best: Found | None, *, last: bool
     ) -> Found:
         """The answer for a program by a search of its own; `best` is the best so far, and `last`
-        says whether this is the last rung. Raises `OptimizeError` where the program itself does not
+        says whether this is the last step. Raises `OptimizeError` where the program itself does not
         run."""
         key, program = await to_thread.run_sync(self._key, subject), subject.program
-        question = await to_thread.run_sync(self._question, subject, rung.budget)
+        question = await to_thread.run_sync(self._question, subject, step.budget)
         record = WorkRecord(self._work, key.digest)
         generator = _RecordedGenerator(record, program.name, self.tell, self.reporter)
         real_executor, tried = await self._begun(generator, question)
@@ -153,7 +153,7 @@ class AnswerFinder:
         count = len(contenders)
         self.tell(f"{program.name}: {count} way{'s' * (count != 1)} to write it")
         selector = Selector(
-            executor, program, rung.budget, self.seed, self.strict, self.tell, self.settings,
+            executor, program, step.budget, self.seed, self.strict, self.tell, self.settings,
             generator, record, self._given(subject),
         )  # fmt: skip
         selection = await selector.select(contenders)
@@ -164,22 +164,22 @@ class AnswerFinder:
         if selection.in_doubt and best is not None and best.answer.faster:
             return best
         await record.keep(WorkKind.CANDIDATES, _LEADER, selection.winner)
-        answer = await to_thread.run_sync(self._answered, key, program.name, selection, rung.name)
+        answer = await to_thread.run_sync(self._answered, key, program.name, selection, step.name)
         # An answer with more effort takes the place of the earlier one, and keeps the names that it
         # went by.
         answer = answer.also(*best.answer.names) if best is not None else answer
-        if answer.faster or rung.name != UNFINISHED:
+        if answer.faster or step.name != UNFINISHED:
             await to_thread.run_sync(self.store.keep, answer)
             if last:
                 await record.forget()
         return Found(answer, False, selection.tried, selection.in_doubt)
 
-    async def raced_again(self, subject: Subject, rung: EffortStep, earlier: Answer) -> Found:
+    async def raced_again(self, subject: Subject, step: EffortStep, earlier: Answer) -> Found:
         """Races what noise may have hidden from an earlier call, or who won under much noise, and
         searches nothing."""
         self.tell(f"{subject.program.name}: racing again what noise may have hidden")
         selector = Selector(
-            await self._ready(), subject.program, rung.budget, self.seed, self.strict, self.tell,
+            await self._ready(), subject.program, step.budget, self.seed, self.strict, self.tell,
             self.settings, given=self._given(subject),
         )  # fmt: skip
         selection = await selector.select(decoded(earlier.guesses))
@@ -203,20 +203,20 @@ class AnswerFinder:
         examples: Sequence[Leaf],
         faster: Mapping[Subject, Answer],
         loaded: Mapping[Subject, Replacement | Packed],
-        rung: EffortStep,
+        step: EffortStep,
     ) -> WholeFunctionResult | str:
         """What a function of several pieces gains by what is faster in it; or why that is open."""
         name = title(cut.function, None)
         any_key = next(iter(faster.values())).key
         key = await to_thread.run_sync(whole_key, any_key, cut, faster)
         earlier = await to_thread.run_sync(self.store.find, key)
-        if earlier is not None and rung_named(earlier.effort).covers(rung):
+        if earlier is not None and named_step(earlier.effort).covers(step):
             await self._named(earlier, f"{name}{WHOLE}")
             return WholeFunctionResult.before(earlier, name)
         self.tell(f"{name}: racing the function as a whole")
         record = WorkRecord(self._work, key.digest)
         executor = RecordedExecutor(await self._ready(), record, self.reporter)
-        race = WholeRace(executor, rung, self.seed, examples, self.tell)
+        race = WholeRace(executor, step, self.seed, examples, self.tell)
         answer = await race.answer(key, cut, faster, loaded)
         if isinstance(answer, Failure):
             return f"{name} is left as it is, as it could not be timed as a whole: {answer}"
@@ -231,7 +231,7 @@ class AnswerFinder:
         optimized: Optimized[..., PyTree],
         cut: CutFunction,
         faster: Mapping[Subject, Answer],
-        rung: EffortStep,
+        step: EffortStep,
     ) -> Answer | None:
         """What the drop-in gains where it is called; `None` where it is not called.
 
@@ -255,8 +255,8 @@ class AnswerFinder:
             return earlier
         self.tell(f"{title(cut.function, None)}: calling it here")
         self.reporter.doing("calling it here")
-        called = await self._called(call, optimized, rung.budget.race_seconds)
-        answer = called_answer(key, cut, called, rung.name)
+        called = await self._called(call, optimized, step.budget.race_seconds)
+        answer = called_answer(key, cut, called, step.name)
         if earlier is not None and answer.timings.noise > earlier.timings.noise:
             answer = earlier
         self._calls[key] = answer
@@ -437,15 +437,15 @@ class _RecordedGenerator:
 
 
 _LEADER = ("leader",)
-"""Names the winner of the last rung in a record."""
+"""Names the winner of the last step in a record."""
 
 
 async def _with_leader(
     record: WorkRecord, contenders: Sequence[CandidateSource]
 ) -> Sequence[CandidateSource]:
-    """The contenders, and the winner of the rung before where it is not among them.
+    """The contenders, and the winner of the step before where it is not among them.
 
-    A kernel stays out: its `SchedulePoint` is one of the generator of that rung.
+    A kernel stays out: its `SchedulePoint` is one of the generator of that step.
     """
     leader = await record.recall(WorkKind.CANDIDATES, _LEADER, CandidateSource)
     if leader is None or leader.kernels:

@@ -68,11 +68,11 @@ class EffortStep(Struct, frozen=True):
     budget: Budget
 
     def covers(self, asked: EffortStep) -> bool:
-        """Whether an answer of this rung need not be searched again for what is asked."""
+        """Whether an answer of this step need not be searched again for what is asked."""
         return _spends_as_much(self.budget, asked.budget)
 
 
-def rungs(effort: Effort | Budget) -> tuple[EffortStep, ...]:
+def effort_steps(effort: Effort | Budget) -> tuple[EffortStep, ...]:
     """The passes that lead to an effort, the last of which spends just that.
 
     The first one is brief, so that something verified is there soon; see `Optimization`. A search
@@ -83,15 +83,15 @@ def rungs(effort: Effort | Budget) -> tuple[EffortStep, ...]:
         return (last,)
     first = EffortStep(UNFINISHED, _least(_FIRST_LOOK, last.budget))
     middle = (
-        [rung_of(Effort.DEFAULT)]
+        [effort_step(Effort.DEFAULT)]
         if _spends_as_much(last.budget, BUDGETS[Effort.EXHAUSTIVE])
         else []
     )
     # A budget that is as small as the first look is spent at once.
-    return (*(rung for rung in (first, *middle) if not rung.covers(last)), last)
+    return (*(step for step in (first, *middle) if not step.covers(last)), last)
 
 
-def rung_of(effort: Effort | Budget) -> EffortStep:
+def effort_step(effort: Effort | Budget) -> EffortStep:
     """The pass that spends just that."""
     return EffortStep(effort_name(effort), budget_of(effort))
 
@@ -110,14 +110,14 @@ def effort_name(effort: Effort | Budget) -> str:
     return next(words, " ".join(figures))
 
 
-def rung_named(name: str) -> EffortStep:
-    """The rung that `effort_name` gave this name; one that spent nothing where there is none, as of
+def named_step(name: str) -> EffortStep:
+    """The step that `effort_name` gave this name; one that spent nothing where there is none, as of
     an answer of another version."""
     if name == UNFINISHED:
         return EffortStep(name, _FIRST_LOOK)
     try:
         if name in list(Effort):
-            return rung_of(Effort(name))
+            return effort_step(Effort(name))
         figures = dict(part.split("=") for part in name.split())
         return EffortStep(name, msgspec.convert(figures, Budget, strict=False))
     except (ValueError, msgspec.ValidationError):

@@ -38,7 +38,7 @@ from ..measure import Executor
 from .algebra.cost import estimate
 from .answer_finder import AnswerFinder
 from .device_kind import device, platform
-from .effort import Budget, Effort, EffortStep, rung_named, rungs
+from .effort import Budget, Effort, EffortStep, effort_steps, named_step
 from .errors import OptimizeError
 from .handback.loadable import refusal
 from .handback.optimized import Optimized, original_of
@@ -257,8 +257,8 @@ class Optimization(Generic[P, R]):
                     await to_thread.run_sync(store.close)
 
     async def _climb(self, stages: _Stages) -> Optimized[P, R]:
-        """One rung after the other; where it is stopped, what is best then."""
-        steps, scope = rungs(self._spends), CancelScope()
+        """One step after the other; where it is stopped, what is best then."""
+        steps, scope = effort_steps(self._spends), CancelScope()
         await stages.look_up(steps[-1])
         if stages.covers(steps[-1]):
             steps = steps[-1:]
@@ -301,7 +301,7 @@ class Optimization(Generic[P, R]):
 
 @dataclass
 class _Stages:
-    """One call of `optimize` after its trace; `search` and `hand_back` are called for each rung."""
+    """One call of `optimize` after its trace; `search` and `hand_back` are called for each step."""
 
     traced: Traced
     cut: CutFunction
@@ -345,31 +345,31 @@ class _Stages:
             if earlier is not None:
                 self.outcomes[subject] = earlier
                 self.has_news |= earlier.answer.faster
-                enough = rung_named(earlier.answer.effort).covers(last)
+                enough = named_step(earlier.answer.effort).covers(last)
                 self.tell(
                     f"{subject.program.name}: found before{'' if enough else ', with less effort'}"
                 )
 
-    def covers(self, rung: EffortStep) -> bool:
-        """Whether nothing is left to search on a rung."""
-        return not self._open(rung)
+    def covers(self, step: EffortStep) -> bool:
+        """Whether nothing is left to search on a step."""
+        return not self._open(step)
 
     async def search(self, steps: Sequence[EffortStep]) -> None:
-        """Finds the answer for each program on the first of these rungs; one that does not run is
+        """Finds the answer for each program on the first of these steps; one that does not run is
         left alone."""
-        rung, *later = steps
+        step, *later = steps
         # First what takes most of the function's time: where the seconds end, that counts most.
-        still_open = {*self._open(rung)}
+        still_open = {*self._open(step)}
         subjects = [subject for subject in self.order if subject in still_open]
-        self.reporter.comes([rung] * len(subjects) + later * len(self.cut.subjects))
+        self.reporter.comes([step] * len(subjects) + later * len(self.cut.subjects))
         for subject in subjects:
             best = self.outcomes.get(subject)
             self.reporter.begins()
             try:
-                if best is not None and _is_to_be_raced(best, rung):
-                    outcome = await self.finder.raced_again(subject, rung, best.answer)
+                if best is not None and _is_to_be_raced(best, step):
+                    outcome = await self.finder.raced_again(subject, step, best.answer)
                 else:
-                    outcome = await self.finder.answer(subject, rung, best, last=not later)
+                    outcome = await self.finder.answer(subject, step, best, last=not later)
             except OptimizeError as error:
                 self.not_running.add(subject)
                 self._leave_alone(subject, str(error))
@@ -379,15 +379,15 @@ class _Stages:
                 self._note_gain(outcome)
             self.reporter.ends()
 
-    async def hand_back(self, rung: EffortStep) -> Optimized[..., PyTree]:
+    async def hand_back(self, step: EffortStep) -> Optimized[..., PyTree]:
         """The drop-in with all that was found so far; the function as it is where the drop-in loses
         as its user will call it."""
         self.reporter.doing("loading")
         await self._load()
-        await self._race_as_whole(rung)
+        await self._race_as_whole(step)
         optimized = await self._assembled()
         if self.faster:
-            called = await self.finder.as_called(self.call, optimized, self.cut, self.faster, rung)
+            called = await self.finder.as_called(self.call, optimized, self.cut, self.faster, step)
             if called is not None and called.faster:
                 await self._confirm(called)
                 code = await to_thread.run_sync(source, self.cut, self.faster)
@@ -410,7 +410,7 @@ class _Stages:
         best.report = msgspec.structs.replace(best.report, seconds=seconds, unfinished=True)
         return best
 
-    def _open(self, rung: EffortStep) -> list[Subject]:
+    def _open(self, step: EffortStep) -> list[Subject]:
         """The programs that have no answer with so much effort yet."""
         return [
             subject
@@ -418,8 +418,8 @@ class _Stages:
             if subject not in self.not_running
             and not (
                 (outcome := self.outcomes.get(subject)) is not None
-                and rung_named(outcome.answer.effort).covers(rung)
-                and not _is_to_be_raced(outcome, rung)
+                and named_step(outcome.answer.effort).covers(step)
+                and not _is_to_be_raced(outcome, step)
             )
         ]
 
@@ -443,7 +443,7 @@ class _Stages:
                 self.faster[subject] = outcome.answer
         self.loaded = {subject: load(answer) for subject, answer in self.faster.items()}
 
-    async def _race_as_whole(self, rung: EffortStep) -> None:
+    async def _race_as_whole(self, step: EffortStep) -> None:
         """Keeps what is faster in its place too, where the function is more than one program.
 
         XLA fuses across what was cut apart, so that a part that is faster alone may make the
@@ -452,7 +452,7 @@ class _Stages:
         if not self.faster or is_single_program(self.cut):
             return
         self.whole = await self.finder.whole(
-            self.cut, self.traced.examples, self.faster, self.loaded, rung
+            self.cut, self.traced.examples, self.faster, self.loaded, step
         )
         if isinstance(self.whole, WholeFunctionResult):
             self.faster = stored_arrangement(self.whole.answer, self.faster)
@@ -518,11 +518,11 @@ class _Stages:
             self.tell(text)
 
 
-def _is_to_be_raced(outcome: Found, rung: EffortStep) -> bool:
+def _is_to_be_raced(outcome: Found, step: EffortStep) -> bool:
     """Whether an earlier call searched enough, and noise left open which candidate is faster, or by
     how much: that is asked again when the machine is quiet."""
     answer = outcome.answer
-    searched = rung_named(answer.effort).covers(rung)
+    searched = named_step(answer.effort).covers(step)
     if not (searched and outcome.remembered and answer.guesses):
         return False
     return answer.in_doubt or (answer.uncertain and is_quiet())

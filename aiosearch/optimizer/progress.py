@@ -55,7 +55,7 @@ HearProgress: TypeAlias = Callable[[OptimizeProgress], object]
 
 
 def expected_seconds(budget: Budget) -> float:
-    """Seconds that one program is expected to take, by what may be spent: a guess, which the rungs
+    """Seconds that one program is expected to take, by what may be spent: a guess, which the steps
     that have ended correct."""
     rewriting = 1 + 1.5 * budget.search_seconds
     compiling = _COMPILE_SECONDS * (budget.contenders + budget.kernels)
@@ -75,7 +75,7 @@ class ProgressReporter:
     _doing: str = "tracing"
     _started: float = field(default_factory=time.monotonic)
     _coming: list[EffortStep] = field(default_factory=list)
-    """The rungs that are still to be climbed, one for each program."""
+    """The steps that are still to come, each for a program."""
     _begun: float | None = None
     """When the first of `_coming` was begun."""
     _expected: float = 0.0
@@ -99,12 +99,12 @@ class ProgressReporter:
         """Says what goes on from now on."""
         self._doing = text
 
-    def comes(self, rungs: list[EffortStep]) -> None:
-        """Says what is to be done, a rung for each program."""
-        self._coming, self._begun = rungs, None
+    def comes(self, steps: list[EffortStep]) -> None:
+        """Says what is to be done, a step for each program."""
+        self._coming, self._begun = steps, None
 
     def begins(self) -> None:
-        """Says that the next of the rungs begins."""
+        """Says that the next of the steps begins."""
         self._begun = time.monotonic()
 
     def ends(self) -> None:
@@ -120,7 +120,7 @@ class ProgressReporter:
         if not self._coming:
             return until
         factor = self._spent / self._expected if self._expected else 1.0
-        current, *later = (factor * expected_seconds(rung.budget) for rung in self._coming)
+        current, *later = (factor * expected_seconds(step.budget) for step in self._coming)
         current -= 0.0 if self._begun is None else time.monotonic() - self._begun
         if current < 0:
             return until

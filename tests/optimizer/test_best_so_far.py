@@ -87,7 +87,7 @@ class Told(list[str]):
 
 
 async def stopped_in_second_look(store: Results, fast: MockExecutor) -> Any:
-    """Ended by `stop` when something verified is there and the second rung has begun."""
+    """Ended by `stop` when something verified is there and the second step has begun."""
     told = Told(SECOND_LOOK, 2, lambda: search.stop())
     search: Any = Optimization(traced, A, B, **options(store, fast, tell=told))
     return await search.run()

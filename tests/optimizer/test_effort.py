@@ -1,4 +1,4 @@
-"""What an effort spends, and on which rungs."""
+"""What an effort spends, and on which steps."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from aiosearch.optimizer.effort import (
     Budget,
     Effort,
     effort_name,
-    rung_named,
-    rung_of,
-    rungs,
+    effort_step,
+    effort_steps,
+    named_step,
 )
 
 SMALL = Budget(0.1, 1, 2, 9, 0.5, 1, 1)
@@ -24,29 +24,33 @@ ODD = Budget(2.5, 3, 6, 45, 4.0, 3, 4)
 
 
 @pytest.mark.parametrize("effort", [*Effort, SMALL, ODD])
-def test_each_rung_spends_more_than_the_one_before_and_the_last_the_effort(
+def test_each_step_spends_more_than_the_one_before_and_the_last_the_effort(
     effort: Effort | Budget,
 ) -> None:
-    steps = rungs(effort)
-    assert steps[-1] == rung_of(effort)
+    steps = effort_steps(effort)
+    assert steps[-1] == effort_step(effort)
     for lower, higher in itertools.pairwise(steps):
         assert higher.covers(lower)
         assert not lower.covers(higher)
 
 
 def test_a_search_begins_with_a_brief_look() -> None:
-    assert [rung.name for rung in rungs(Effort.EXHAUSTIVE)] == [UNFINISHED, "default", "exhaustive"]
-    assert [rung.name for rung in rungs(Effort.DEFAULT)] == [UNFINISHED, "default"]
+    assert [step.name for step in effort_steps(Effort.EXHAUSTIVE)] == [
+        UNFINISHED,
+        "default",
+        "exhaustive",
+    ]
+    assert [step.name for step in effort_steps(Effort.DEFAULT)] == [UNFINISHED, "default"]
 
 
 @pytest.mark.parametrize("effort", [Effort.QUICK, SMALL])
 def test_what_is_no_more_than_quick_is_spent_at_once(effort: Effort | Budget) -> None:
-    assert rungs(effort) == (rung_of(effort),)
+    assert effort_steps(effort) == (effort_step(effort),)
 
 
 @pytest.mark.parametrize("effort", [*Effort, SMALL, ODD])
 def test_the_name_of_an_effort_says_what_was_spent(effort: Effort | Budget) -> None:
-    assert rung_named(effort_name(effort)) == rung_of(effort)
+    assert named_step(effort_name(effort)) == effort_step(effort)
 
 
 def test_a_budget_with_the_figures_of_a_word_goes_by_the_word() -> None:
@@ -55,7 +59,7 @@ def test_a_budget_with_the_figures_of_a_word_goes_by_the_word() -> None:
 
 @pytest.mark.parametrize("name", ["", "much", "forms=3", "forms=many search_seconds=1"])
 def test_an_answer_of_an_unknown_effort_is_searched_again(name: str) -> None:
-    assert not rung_named(name).covers(rung_of(SMALL))
+    assert not named_step(name).covers(effort_step(SMALL))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aiosearch.optimizer import progress
-from aiosearch.optimizer.effort import Effort, rung_of, rungs
+from aiosearch.optimizer.effort import Effort, effort_step, effort_steps
 from aiosearch.optimizer.progress import (
     OptimizeProgress,
     ProgressReporter,
@@ -19,7 +19,7 @@ from aiosearch.optimizer.progress import (
     told_progress,
 )
 
-QUICK = rung_of(Effort.QUICK)
+QUICK = effort_step(Effort.QUICK)
 
 
 class Terminal(io.StringIO):
@@ -48,7 +48,7 @@ def test_it_reads_as_a_clause(best: float | None, left: float | None, text: str)
     assert str(OptimizeProgress("racing 8", best, 3.0, left)) == text
 
 
-def test_what_is_left_is_what_the_rungs_may_spend(clock: list[float]) -> None:
+def test_what_is_left_is_what_the_steps_may_spend(clock: list[float]) -> None:
     reporter = ProgressReporter(_started=clock[0])
     reporter.comes([QUICK, QUICK])
     seconds = expected_seconds(QUICK.budget)
@@ -58,7 +58,7 @@ def test_what_is_left_is_what_the_rungs_may_spend(clock: list[float]) -> None:
     assert reporter.now().left == pytest.approx(2 * seconds - 1)
 
 
-def test_a_rung_that_took_long_says_how_long_others_take(clock: list[float]) -> None:
+def test_a_step_that_took_long_says_how_long_others_take(clock: list[float]) -> None:
     reporter = ProgressReporter(_started=clock[0])
     reporter.comes([QUICK, QUICK])
     reporter.begins()
@@ -70,7 +70,7 @@ def test_a_rung_that_took_long_says_how_long_others_take(clock: list[float]) -> 
 
 def test_no_more_is_left_than_the_limit_allows(clock: list[float]) -> None:
     reporter = ProgressReporter(deadline=clock[0] + 2, _started=clock[0])
-    reporter.comes(list(rungs(Effort.EXHAUSTIVE)))
+    reporter.comes(list(effort_steps(Effort.EXHAUSTIVE)))
     assert reporter.now().left == 2
     clock[0] += 5
     assert reporter.now().left == 0

@@ -196,7 +196,7 @@ class WholeRace:
     """Races a function against itself with answers in the places of its programs."""
 
     executor: Executor
-    rung: EffortStep
+    step: EffortStep
     seed: int
     examples: Sequence[Leaf]
     """What the function was traced with: arrays, or `jax.ShapeDtypeStruct`s that stood for them."""
@@ -223,7 +223,7 @@ class WholeRace:
         race, in_doubt = await self._raced(search, trials)
         if race.laps[0].failure is not None:
             return race.laps[0].failure
-        for _ in range(min(MOST_STEPS, int(self.rung.budget.race_seconds / STEP_SECONDS))):
+        for _ in range(min(MOST_STEPS, int(self.step.budget.race_seconds / STEP_SECONDS))):
             further = await self._stepped(search)
             if not further:
                 break
@@ -319,8 +319,8 @@ class WholeRace:
         return await self.executor.race(
             compiled,
             seed=seed,
-            rounds=self.rung.budget.rounds,
-            seconds=self.rung.budget.race_seconds,
+            rounds=self.step.budget.rounds,
+            seconds=self.step.budget.race_seconds,
         )
 
     def _answer(
@@ -343,7 +343,7 @@ class WholeRace:
             ("the answers that are kept in it are verified each",),
             Timings(original, original, fast, 1 + (race.noise() or 0.0)),
             winner > 0,
-            self.rung.name,
+            self.step.name,
             evidence=Evidence(
                 speedup=ratio.median,
                 between=(ratio.low, ratio.high),

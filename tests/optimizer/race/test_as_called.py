@@ -41,7 +41,7 @@ class Here(MockExecutor):
     virtual = False
 
     def __init__(self) -> None:
-        # Not all as fast: each rung of a search has the same winner.
+        # Not all as fast: each step of a search has the same winner.
         acts = {
             "as written": Act(1e-4, outputs=trace),
             "only the diagonal of the product": Act(1e-5, outputs=trace),

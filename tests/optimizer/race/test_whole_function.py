@@ -30,7 +30,7 @@ from aiosearch.measure import (
     Samples,
     Stage,
 )
-from aiosearch.optimizer.effort import Effort, rung_of
+from aiosearch.optimizer.effort import Effort, effort_step
 from aiosearch.optimizer.handback.exported import exported
 from aiosearch.optimizer.jax_settings import current_settings
 from aiosearch.optimizer.optimization import optimize
@@ -206,7 +206,7 @@ async def test_of_several_programs_the_one_that_helps_stays() -> None:
         names[1]: fast,
     }
     async with MockExecutor(whole) as executor:
-        race = WholeRace(executor, rung_of(Effort.QUICK), 0, (A, B), print)
+        race = WholeRace(executor, effort_step(Effort.QUICK), 0, (A, B), print)
         loaded = {piece.subject: piece.original for piece in made.regions}
         found = await race.answer(answers[made.subjects[0]].key, made, answers, loaded)  # type: ignore[arg-type]
     assert isinstance(found, Answer)
@@ -229,7 +229,7 @@ async def test_of_three_programs_the_two_stay_that_pay_together() -> None:
     whole = {"the whole as written": Act(2e-3), "all that are faster": Act(2e-3)}
     whole |= {name: Act(each / 1e3) for name, each in seconds.items()}
     async with MockExecutor(whole) as executor:
-        race = WholeRace(executor, rung_of(Effort.QUICK), 0, (A, B), print)
+        race = WholeRace(executor, effort_step(Effort.QUICK), 0, (A, B), print)
         loaded = {piece.subject: piece.original for piece in made.regions}
         found = await race.answer(answers[made.subjects[0]].key, made, answers, loaded)  # type: ignore[arg-type]
     assert isinstance(found, Answer)
@@ -249,7 +249,7 @@ async def test_the_real_thing_is_raced_on_the_arguments_own_values() -> None:
     (subject,) = made.subjects
     answers = {subject: answer("0", 0.5)}
     async with JaxExecutor("cpu") as executor:
-        race = WholeRace(executor, rung_of(Effort.QUICK), 0, (A, B), print)
+        race = WholeRace(executor, effort_step(Effort.QUICK), 0, (A, B), print)
         found = await race.answer(
             answers[subject].key, made, answers, {subject: made.regions[0].original}
         )
@@ -340,7 +340,7 @@ async def test_keys_may_be_among_the_arguments() -> None:
     subject = made.subjects[0]
     answers = {subject: answer("0", 0.5)}
     async with JaxExecutor("cpu") as executor:
-        race = WholeRace(executor, rung_of(Effort.QUICK), 0, examples, print)
+        race = WholeRace(executor, effort_step(Effort.QUICK), 0, examples, print)
         found = await race.answer(
             answers[subject].key, made, answers, {subject: made.regions[0].original}
         )
