@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from aiosearch import cuda
 from aiosearch.cuda.compiled.lowering import Choices
 from aiosearch.cuda.ir.verifier import verify
 
+FUSING = Choices(fuses=True)
 FLIP = """
 __global__ void flip(const int *in, int *out, int n) {
   __shared__ int s[8];
@@ -140,7 +140,7 @@ def test_launches_that_touch_the_same_in_the_same_thread_become_one() -> None:
     # 50 does not divide into blocks of 16, so some threads beyond a row's end have addresses of the
     # next row: whether they are guarded is not seen, and the launches would stay apart.
     text = CHAIN.replace("(width + 15) / 16", "width / 16")
-    module = cuda.load(text)
+    module = cuda.load(text, choices=FUSING)
     x, y, z = (np.ones((16, 64), np.float32) for _ in range(3))
     ran: list[str] = []
     run = module.run_launch
@@ -154,9 +154,9 @@ def test_launches_that_touch_the_same_in_the_same_thread_become_one() -> None:
 
 
 def test_launches_whose_threads_may_meet_stay_apart_and_give_the_same() -> None:
-    host, _, _ = _steps(Choices())
+    host, _, _ = _steps(FUSING)
     assert ("scale", "shift") in host.refusals
-    _steps(replace(Choices(), fuses=False))
+    _steps(Choices())
 
 
 def test_views_of_one_array_are_not_taken_for_different_memory() -> None:
@@ -166,7 +166,7 @@ def test_views_of_one_array_are_not_taken_for_different_memory() -> None:
     void both(int *a, const int *b, int *c) { put<<<1, 32>>>(a); get<<<1, 32>>>(b, c); }
     """
     a, c = np.full(40, -1, np.int32), np.zeros(32, np.int32)
-    cuda.load(text).both(a[:32], a[1:33], c)
+    cuda.load(text, choices=FUSING).both(a[:32], a[1:33], c)
     np.testing.assert_array_equal(c, a[1:33])
 
 

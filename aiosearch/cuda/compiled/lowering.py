@@ -49,8 +49,9 @@ class Choices:
     """Whether products and sums are rounded once, as NVIDIA's compiler does by default."""
     blocks: int = 1
     """How many neighbouring blocks are done as one, where that is legal and the grid divides."""
-    fuses: bool = True
-    """Whether a host function's neighbouring launches become one, where that is legal."""
+    fuses: bool = False
+    """Whether a host function's neighbouring launches become one, where that is legal; `tune` of a
+    host function measures whether it is faster, which it need not be."""
     raises: bool = True
     """Whether a host function's loop nests become kernels."""
 

@@ -8,7 +8,7 @@ number then, and `C[i * m + j]` an affine form of the counters. Each loop is **d
 the nests in its body; of each nest the loops are chosen whose iterations are independent; they
 become the indices of threads, the one along which memory is read in order becoming `thread.x`. So a
 loop inside of another becomes an outer one, which is an **interchange**; blocks of threads are
-**tiles**; and neighbouring launches are **fused** where `coarsening` finds that legal. Loops that
+**tiles**; and neighbouring launches may be **fused** by `coarsening`. Loops that
 carry something from one iteration to the next stay as they are: outside, they launch; inside, a
 thread runs them. A nest of which no loop is independent is a kernel of one thread.
 
