@@ -3,14 +3,19 @@
 aiohttp cancels a handler whose client has gone only where it is started with
 `handler_cancellation=True`; leaving `async with Search` then ends the search:
 
-    8 queens: 92 ways
+    8 queens: 92 ways, complete
     the one that hung up: cancelled
+
+Run with `serve` behind its name, it serves on port 8080 until Ctrl-C.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import sys
 from collections.abc import AsyncIterator
+from logging.handlers import QueueHandler
 
 import aiohttp
 from aiohttp import web
@@ -18,12 +23,11 @@ from aiosearch import Limits, Pool, Search
 from aiosearch.workloads.queens import Queens
 
 POOL = web.AppKey("pool", Pool)
-ENDS = web.AppKey("ends", asyncio.Queue[str])
+LOG = logging.getLogger(__name__)
 
 
 # --8<-- [start:application]
 async def pool(app: web.Application) -> AsyncIterator[None]:
-    app[ENDS] = asyncio.Queue()
     async with Pool(2) as opened:  # once, when the program starts: not once for each request
         app[POOL] = opened
         yield
@@ -36,30 +40,47 @@ async def queens(request: web.Request) -> web.Response:
         async with search:
             result = await search.wait()
     finally:
-        request.app[ENDS].put_nowait(str(search.result.status))
-    return web.json_response({"ways": len(result.solutions)})
+        LOG.info("%s", search.result.status)
+    # Where a limit ended the search, these are the ways until then: the client has to know.
+    return web.json_response({"ways": len(result.solutions), "status": result.status})
+
+
+def application() -> web.Application:
+    app = web.Application()
+    app.cleanup_ctx.append(pool)
+    app.router.add_get(r"/queens/{n:\d+}", queens)
+    return app
+
+
+def serve() -> None:
+    web.run_app(application(), host="127.0.0.1", port=8080, handler_cancellation=True)
+
+
+# --8<-- [end:application]
 
 
 async def main() -> None:
-    app = web.Application()
-    app.cleanup_ctx.append(pool)
-    app.router.add_get("/queens/{n}", queens)
-    runner = web.AppRunner(app, handler_cancellation=True)
-    # --8<-- [end:application]
+    ends = asyncio.Queue[logging.LogRecord]()
+    LOG.addHandler(QueueHandler(ends))
+    LOG.setLevel(logging.INFO)
+    runner = web.AppRunner(application(), handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}/queens"
     async with aiohttp.ClientSession() as client:
         async with client.get(f"{url}/8") as response:
-            print(f"8 queens: {(await response.json())['ways']} ways")
-        await app[ENDS].get()
+            print("8 queens: {ways} ways, {status}".format(**await response.json()))
+        await ends.get()
         try:
             await client.get(f"{url}/20", timeout=aiohttp.ClientTimeout(0.3))
         except TimeoutError:
-            print("the one that hung up:", await app[ENDS].get())
+            print("the one that hung up:", (await ends.get()).getMessage())
     await runner.cleanup()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    if sys.argv[1:] == ["serve"]:
+        serve()
+    else:
+        asyncio.run(main())

@@ -98,10 +98,15 @@ def _load(name: str) -> Any:
 
 
 def _checked(name: str, strategy: Any) -> Strategy:
-    api = getattr(strategy, "api", None)
-    if api != API:
+    missing = [part for part in ("api", "start", "handle") if not hasattr(strategy, part)]
+    if missing:
         raise StrategyError(
-            f"strategy {name!r} speaks api {api!r}, and this aiosearch speaks api {API}; "
+            f"{name!r} is no strategy: it has no {' and no '.join(missing)}; give the name of an "
+            "installed strategy, or a class or an object with `api`, `start` and `handle`"
+        )
+    if strategy.api != API:
+        raise StrategyError(
+            f"strategy {name!r} speaks api {strategy.api!r}, and this aiosearch speaks api {API}; "
             "install matching versions"
         )
     return strategy  # type: ignore[no-any-return]  # its methods are called, and fail by name

@@ -35,6 +35,13 @@ def test_options_of_an_object_are_refused() -> None:
         find_strategy(Queue, {"nonsense": 3})
 
 
+@pytest.mark.parametrize("thing", [None, 3, object()])
+def test_what_is_no_strategy_is_refused_with_what_it_lacks(thing: object) -> None:
+    lacks = f"'{type(thing).__name__}' is no strategy: it has no api and no start and no handle"
+    with pytest.raises(StrategyError, match=lacks):
+        find_strategy(thing)  # type: ignore[arg-type]  # what a caller without types passes
+
+
 def test_what_a_strategy_raises_is_told_with_its_line_and_what_it_was_asked() -> None:
     told = r"Forgetful raised ZeroDivisionError in start: by nothing \(.*test_registry\.py:\d+\)"
     with pytest.raises(StrategyError, match=told):

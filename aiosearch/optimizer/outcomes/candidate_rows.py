@@ -24,6 +24,8 @@ class CandidateState(StrEnum):
     WINNER = "winner"
     ORIGINAL = "as written"
     SLOWER = "not the fastest"
+    UNCERTAIN = "uncertain: the noise hides whether it is faster"
+    """It seemed faster, and the machine was too noisy to say so."""
     EARLY = "out in the first race"
     """Too slow for the last race, so that it has no time on the same clock."""
     NOT_TAKEN = "not taken"
@@ -57,6 +59,10 @@ class CandidateRow(Struct, frozen=True):
         return max(self.high - self.seconds, self.seconds - self.low) / self.seconds
 
 
+_IN_THE_LAST_RACE = (CandidateState.SLOWER, CandidateState.UNCERTAIN, CandidateState.NOT_TAKEN)
+"""States of candidates, other than the winner, whose times are on one clock."""
+
+
 def candidate_rows(outcome: Found) -> list[CandidateRow]:
     """The winner first, then the others by speed, what was not timed, and the original last."""
     tried = outcome.tried or _remembered(outcome)
@@ -65,7 +71,7 @@ def candidate_rows(outcome: Found) -> list[CandidateRow]:
     order = [order[0], *order[2:], order[1]]
 
     def rank(row: CandidateRow) -> tuple[int, float]:
-        timed = row.state in (CandidateState.SLOWER, CandidateState.NOT_TAKEN)
+        timed = row.state in _IN_THE_LAST_RACE
         place = order.index(CandidateState.SLOWER) if timed else order.index(row.state)
         return place, -(row.speedup or 0.0)
 
@@ -93,7 +99,12 @@ def _row(outcome: Found, trial: Tried, is_original: bool) -> CandidateRow:
         is_early = _FIRST_RACE.fullmatch(trial.note) is not None
         state, seconds = CandidateState.EARLY if is_early else CandidateState.FAILED, None
     else:
-        state = CandidateState.NOT_TAKEN if trial.note else CandidateState.SLOWER
+        if trial.note:
+            state = CandidateState.NOT_TAKEN
+        elif outcome.in_doubt and speedup > 1:
+            state = CandidateState.UNCERTAIN
+        else:
+            state = CandidateState.SLOWER
         seconds = answer.timings.original / speedup
     # The interval is as wide, as a part of the time, as where it was measured.
     scale = seconds / trial.seconds if seconds and trial.seconds else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 
 from ... import charts
@@ -15,6 +16,8 @@ from .roofline import ceilings_of, measured
 WIDTH = 760.0
 _WINNER, _OTHER, _OUT = "#16a34a", "#0284c7", "#94a3b8"
 _ROW, _LEFT, _RIGHT, _TOP = 36.0, 10.0, 150.0, 34.0
+_LINE, _LINE_LENGTH = 14.0, 100
+"""The height of a line of a name, and how many letters of 7.2 units fit in it."""
 _ROOF_HEIGHT = 260.0
 _DECADES = (-1.0, 4.0)
 """Operations a byte that the roofline shows, as powers of ten."""
@@ -54,21 +57,32 @@ def _times(outcome: Found) -> tuple[str, float]:
     most = max(row.high or row.seconds or 0.0 for row in rows)
     scale = (WIDTH - _LEFT - _RIGHT) / most
     lines = [charts.text(_LEFT, 20, f"{outcome.answer.name}: time of a call", charts.INK)]
-    for number, row in enumerate(rows):
-        lines += _bar(row, _TOP + number * _ROW, scale)
-    return "\n".join(lines), _TOP + len(rows) * _ROW + 20
+    top = _TOP
+    for row in rows:
+        *above, last = _name_lines(row)
+        for words in above:
+            lines.append(charts.text(_LEFT, top + 11, words, charts.INK))
+            top += _LINE
+        lines += _bar(row, last, top, scale)
+        top += _ROW
+    return "\n".join(lines), top + 20
+
+
+def _name_lines(row: CandidateRow) -> list[str]:
+    """The name, whole, in lines that fit."""
+    suffix = "" if row.state is not CandidateState.NOT_TAKEN else " (not taken)"
+    return textwrap.wrap(f"{row.name}{suffix}", _LINE_LENGTH) or [""]
 
 
 _FILLS = {CandidateState.WINNER: _WINNER, CandidateState.NOT_TAKEN: _OUT}
 
 
-def _bar(row: CandidateRow, top: float, scale: float) -> list[str]:
-    """The name, whole, and the bar below it."""
+def _bar(row: CandidateRow, name: str, top: float, scale: float) -> list[str]:
+    """The last line of the name, and the bar below it."""
     seconds = row.seconds or 0.0
-    suffix = "" if row.state is not CandidateState.NOT_TAKEN else " (not taken)"
     middle, end = top + 21, _LEFT + seconds * scale
     lines = [
-        charts.text(_LEFT, top + 11, f"{row.name}{suffix}", charts.INK),
+        charts.text(_LEFT, top + 11, name, charts.INK),
         f'<rect x="{_LEFT}" y="{top + 15:.1f}" width="{seconds * scale:.1f}" height="12" '
         f'fill="{_FILLS.get(row.state, _OTHER)}" fill-opacity="0.75"/>',
     ]

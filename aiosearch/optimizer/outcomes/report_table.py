@@ -257,7 +257,7 @@ def became(report: Report, part: FunctionPart) -> str:
     rows = [row for row in candidate_rows(outcome) if row.state is CandidateState.NOT_TAKEN]
     if rows and (rows[0].speedup or 0.0) > 1:
         return f"nothing taken: {rows[0].speedup:.2f}x, {rows[0].reason}"
-    return "nothing faster"
+    return "nothing faster for certain" if outcome.in_doubt else "nothing faster"
 
 
 def _places(part: FunctionPart) -> str:

@@ -10,7 +10,9 @@ from reports import TRIED, report
 
 from aiosearch.optimizer.outcomes.candidate_rows import CandidateState, candidate_rows, plain_reason
 from aiosearch.optimizer.outcomes.evidence import Tried
+from aiosearch.optimizer.outcomes.function_parts import FunctionPart
 from aiosearch.optimizer.outcomes.report import Found, Report
+from aiosearch.optimizer.outcomes.report_table import became
 
 
 def test_the_winner_is_marked_first_and_says_what_the_headline_does() -> None:
@@ -69,6 +71,23 @@ def test_candidates_are_sorted_and_on_one_clock() -> None:
         CandidateState.ORIGINAL,
     ]
     assert rows[1].seconds == pytest.approx(9e-4 / 11)
+
+
+def test_what_the_noise_hides_is_called_uncertain_and_not_slower() -> None:
+    trials = (
+        TRIED[0],
+        Tried("maybe faster", 5e-4, 1.5, "", "proved", 1e-4, 2e-3),
+        Tried("slower", 9e-4, 0.9, "", "proved", 8e-4, 1e-3),
+    )
+    for in_doubt, state, part in (
+        (True, CandidateState.UNCERTAIN, "nothing faster for certain"),
+        (False, CandidateState.SLOWER, "nothing faster"),
+    ):
+        found = Found(answer(faster=False), False, trials, in_doubt=in_doubt)
+        states = [row.state for row in candidate_rows(found)]
+        assert states == [state, CandidateState.SLOWER, CandidateState.ORIGINAL]
+        parts = (FunctionPart(found.answer.name, 1, ()),)
+        assert became(Report((found,), (), 1.0, parts=parts), parts[0]) == part
 
 
 def test_an_answer_that_keeps_no_candidates_has_two_rows() -> None:
