@@ -271,15 +271,21 @@ BY_ROWS = 0.999
 
 def block_rows(program: Program) -> list[int]:
     """How many rows a block should have, if blocks are worth a trial: powers of two that divide all
-    rows, one for which the widest value of a block is `BLOCK_BYTES` long and one of four times."""
+    rows, one for which the widest value of a block is `BLOCK_BYTES` long and one of four times.
+
+    Weights are as large in every block, so that only values with these rows count.
+    """
     total = program.outputs[0].shape[0] if program.outputs[0].shape else 0
     shapes = [
         ([dim for dim in term.shape if isinstance(dim, int)], term) for term in program.terms()
     ]
     widest = max(
-        math.prod(sizes) * BYTES.get(term.dtype, 4)
-        for sizes, term in shapes
-        if len(sizes) == len(term.shape)
+        (
+            math.prod(sizes) * BYTES.get(term.dtype, 4)
+            for sizes, term in shapes
+            if len(sizes) == len(term.shape) and sizes[:1] == [total]
+        ),
+        default=0,
     )
     if not isinstance(total, int) or total < 2 or widest < STREAMED_BYTES:
         return []

@@ -331,3 +331,9 @@ def test_blocks_are_for_what_leaves_the_cache() -> None:
 
     assert block_rows(network(4096)) == []
     assert block_rows(network(262_144)) == [2048, 8192]
+
+
+def test_weights_are_no_reason_for_blocks_of_rows() -> None:
+    """They are as large in each block, and would be read once more for each."""
+    x, w = tensor("x", "bf16", (16, 4096)), tensor("w", "bf16", (4096, 6144))
+    assert block_rows(Program("product", (x, w), (x @ w,))) == []
