@@ -18,6 +18,7 @@ from ...display.tables import time_text
 from ...tensor import TensorError
 from ...tensor.drawing import draw
 from ...tensor.text import parse
+from .answer import Answer
 from .candidate_rows import CandidateRow, CandidateState, candidate_rows
 from .function_parts import OUTSIDE, FunctionPart
 from .plot import roofline_chart, times_chart
@@ -81,7 +82,8 @@ def _head(report: Report) -> str:
     if speedup is None:
         gain = '<p><span class="big">as written</span>nothing faster is used</p>'
     else:
-        gain = f'<p><span class="big win">{speedup:.2f}x</span>as fast as written</p>'
+        claim = f"as fast as written{_interval(report)}"
+        gain = f'<p><span class="big win">{speedup:.2f}x</span>{claim}</p>'
     figures = []
     timings = _timings(report)
     if timings is not None:
@@ -105,15 +107,29 @@ def _head(report: Report) -> str:
     return f"{heading}{where}<section>{gain}{summary}{facts}{unfinished}{held}</section>"
 
 
+def _timed(report: Report) -> Answer | None:
+    """The answer whose times are the function's; `None` where it was not timed."""
+    if isinstance(report.whole, WholeFunctionResult):
+        return report.whole.answer
+    return report.found[0].answer if len(report.found) == 1 and not report.whole else None
+
+
 def _timings(report: Report) -> tuple[float, float, float] | None:
     """Seconds of the function as written and now, and its noise; `None` where it was not timed."""
-    if isinstance(report.whole, WholeFunctionResult):
-        timings = report.whole.answer.timings
-    elif len(report.found) == 1 and not report.whole:
-        timings = report.found[0].answer.timings
-    else:
+    answer = _timed(report)
+    if answer is None:
         return None
+    timings = answer.timings
     return timings.original, timings.answer if report.faster else timings.original, timings.noise
+
+
+def _interval(report: Report) -> str:
+    """What the claim is the lower end of: medians of times, which stand below it, say more."""
+    answer = _timed(report)
+    if answer is None or answer.evidence.between is None:
+        return ""
+    low, high = answer.evidence.between
+    return f": the lower end of what was measured, {low:.2f} to {high:.2f} times"
 
 
 def _parts(report: Report, source: bool = True) -> str:

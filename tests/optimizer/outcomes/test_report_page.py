@@ -7,6 +7,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 from answers import answer
 from reports import TRIED, report
@@ -51,6 +52,15 @@ def test_the_page_answers_what_got_faster_and_where() -> None:
     assert "the faster parts 12 ms 0.83x" in text
     for trial in TRIED:
         assert trial.how in text
+
+
+def test_the_claim_says_of_what_interval_it_is_the_lower_end() -> None:
+    """The medians beside it give a larger ratio, which a reader would take for a mistake."""
+    measured = answer()
+    evidence = msgspec.structs.replace(measured.evidence, between=(1.5, 1.75))
+    faster = msgspec.structs.replace(measured, faster=True, evidence=evidence)
+    page = report_page(Report((Found(faster, False, TRIED),), (), 1.0))
+    assert "the lower end of what was measured, 1.50 to 1.75 times" in page
 
 
 def test_the_lines_of_each_part_are_shown_on_the_source(tmp_path: Path) -> None:
