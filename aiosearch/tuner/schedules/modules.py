@@ -224,14 +224,19 @@ def _require_grid(s: Sampler, schedule: EinsumSchedule) -> None:
 
 def find_module(name: str) -> ScheduleModule:
     """A module by its name: one of those here, or a plugin's."""
-    modules: dict[str, ScheduleModule] = {module.__name__: module for module in STANDARD}
+    module: ScheduleModule = named_module(name, STANDARD, GROUP)
+    return module
+
+
+def named_module(name: str, standard: Sequence[Pytree], group: str) -> Pytree:
+    """One of the `standard` modules, or a plugin's of an entry point in `group`."""
+    modules: Configuration = {module.__name__: module for module in standard}
     if name in modules:
         return modules[name]
-    plugins: Configuration = {plugin.name: plugin for plugin in entry_points(group=GROUP)}
+    plugins: Configuration = {plugin.name: plugin for plugin in entry_points(group=group)}
     if name not in plugins:
         names = [*modules, *plugins]
         raise TunerError(
             f"no module is called {name!r}{nearest(name, names)}; there are {', '.join(names)}"
         )
-    module: ScheduleModule = plugins[name].load()
-    return module
+    return plugins[name].load()

@@ -23,15 +23,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from ...arguments import nearest
 from ..errors import SpaceError, TunerError
 from ..space.sites import AnySite, ForkSite, Value, as_value
 from ..space.spaces import Sampler
 from ..types import Configuration, Pytree
-from .modules import SKIP
+from .modules import SKIP, named_module
 
 if TYPE_CHECKING:
     from ...codegen.ir import TileKernel
@@ -372,16 +370,7 @@ STANDARD: tuple[TileModule, ...] = (
 
 def find_tile_module(name: str) -> TileModule:
     """A module by its name: one of those here, or a plugin's of `aiosearch.tile_modules`."""
-    modules: dict[str, TileModule] = {module.__name__: module for module in STANDARD}
-    if name in modules:
-        return modules[name]
-    plugins: Configuration = {plugin.name: plugin for plugin in entry_points(group=GROUP)}
-    if name not in plugins:
-        names = [*modules, *plugins]
-        raise TunerError(
-            f"no module is called {name!r}{nearest(name, names)}; there are {', '.join(names)}"
-        )
-    module: TileModule = plugins[name].load()
+    module: TileModule = named_module(name, STANDARD, GROUP)
     return module
 
 
