@@ -2,11 +2,12 @@
 whether generated programs and seeded faults come out as they should.
 
     python benchmarks/cuda.py [--quick] [--only PART] [--programs 1000] [--rodinia PATH]
-                              [--polybench PATH]
+                              [--polybench PATH] [--stumpy PATH]
 
-Times are CPU times, the best of several rounds that all arms take in turns. `--rodinia` is a folder
-of other people's kernels, of which nothing is here: how many of them are translated is counted, and
-each that is not is named with the reason. Needs the extra `cuda`.
+Times are CPU times, the best of several rounds that all arms take in turns. The paths are checkouts
+of other people's programs, of which nothing is here; `lib/cuda_projects.py` says what is done with
+them. What is wrong or not understood is named on stderr. With `--only projects`, nothing else is
+run. Needs the extra `cuda`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lib import cuda_projects
 from lib.figures import figure, versions
 
 from aiosearch import cuda
@@ -46,7 +48,7 @@ ABLATIONS = {
     "one row of threads at a time": Choices(rows=1),
     "vectors of four": Choices(lanes=4),
 }
-PARTS = ("kernels", "launches", "loops", "block", "starts", "faults", "generated")
+PARTS = ("kernels", "launches", "loops", "block", "starts", "faults", "generated", "projects")
 Case = tuple[tuple[Any, ...], list[Any], Callable[[list[Any]], bool]]
 
 
@@ -55,8 +57,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a sanity size")
     parser.add_argument("--only", choices=PARTS, help="one part of it")
     parser.add_argument("--programs", type=int, default=1000, help="generated ones")
-    parser.add_argument("--rodinia", type=Path, metavar="PATH", help="a folder of .cu files")
-    parser.add_argument("--polybench", type=Path, metavar="PATH", help="a folder of .c files")
+    parser.add_argument("--rodinia", type=Path, metavar="PATH", help="a checkout with cuda/")
+    parser.add_argument("--polybench", type=Path, metavar="PATH", help="PolyBench/C")
+    parser.add_argument("--stumpy", type=Path, metavar="PATH", help="a checkout of stumpy")
     arguments = parser.parse_args()
     count = 20 if arguments.quick else arguments.programs
     parts: dict[str, Callable[[], None]] = {
@@ -67,20 +70,89 @@ def main() -> None:
         "starts": _starts,
         "faults": _faults,
         "generated": lambda: _generated(count),
+        "projects": lambda: _projects(arguments),
     }
     for name in PARTS:
         if arguments.only in (None, name):
             parts[name]()
-    if arguments.only:
+
+
+def _projects(arguments: argparse.Namespace) -> None:
+    """What is given by path; each that is not is skipped with a sentence."""
+    for name, run in (("rodinia", _rodinia), ("polybench", _polybench), ("stumpy", _stumpy)):
+        path = getattr(arguments, name)
+        if path is None:
+            sys.stderr.write(f"--{name} PATH is not given: nothing of it is run\n")
+        elif not path.is_dir():
+            sys.stderr.write(f"--{name}: {path} is no folder\n")
+        else:
+            run(path.resolve(), arguments.quick)
+
+
+def _rodinia(root: Path, quick: bool) -> None:
+    """How many kernels are translated, and which of those that are run do as g++'s do."""
+    _translated("rodinia", root, "*.cu")
+    if shutil.which("g++") is None:
+        sys.stderr.write("g++ is not here: kernels of rodinia are not compared with it\n")
         return
-    if arguments.rodinia is None:
-        sys.stderr.write("--rodinia PATH is not given: none of its kernels is translated\n")
-    else:
-        _translated("rodinia", arguments.rodinia, "*.cu")
-    if arguments.polybench is None:
-        sys.stderr.write("--polybench PATH is not given: none of its nests is translated\n")
-    else:
-        _translated("polybench", arguments.polybench, "*.c")
+    with tempfile.TemporaryDirectory() as scratch:
+        results = dict(cuda_projects.rodinia(root, Path(scratch)))
+    for name, wrong in results.items():
+        if wrong:
+            sys.stderr.write(f"{name}: {wrong}\n")
+    right = sum(not wrong for wrong in results.values())
+    figure("cuda: kernels of rodinia's programs right", right, "kernels", target=35,
+           kernels=len(results))  # fmt: skip
+
+
+def _polybench(root: Path, quick: bool) -> None:
+    """Each kernel of Polybench on all cores, beside one thread of gcc on the same text."""
+    if shutil.which("gcc") is None:
+        sys.stderr.write("gcc is not here: polybench is only translated\n")
+        _translated("polybench", root, "*.c")
+        return
+    right, ratios = 0, []
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, wrong, times in cuda_projects.polybench(root, Path(scratch), quick):
+            right += not wrong
+            if wrong:
+                sys.stderr.write(f"{name}: {wrong}\n")
+            else:
+                ratios.append(times["gcc"] / times["ours"])
+                figure(f"cuda: polybench {name}", times["ours"], "ms", gcc=round(times["gcc"], 3),
+                       ratio=round(ratios[-1], 3))  # fmt: skip
+    figure("cuda: kernels of polybench right", right, "kernels", target=30)
+    if ratios:
+        figure("cuda: polybench, geometric mean", _mean(ratios), "times one thread of gcc",
+               target=None if quick else 1.5, kernels=len(ratios))  # fmt: skip
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    return float(np.exp(np.mean(np.log(ratios))))
+
+
+def _stumpy(root: Path, quick: bool) -> None:
+    """The tests of stumpy's GPU code without a GPU, beside the same in Numba's simulator."""
+    try:
+        ours, simulated = cuda_projects.stumpy(root, quick)
+    except LookupError as error:
+        sys.stderr.write(f"--stumpy: {error}\n")
+        return
+    for name, run in ours.items():
+        if run.outcome == "failed":
+            sys.stderr.write(f"{name}: {run.reason}\n")
+    passed = sum(run.outcome == "passed" for run in ours.values())
+    seconds = round(sum(run.seconds for run in ours.values()), 1)
+    figure("cuda: tests of stumpy's GPU code that pass", passed, "tests", target=len(ours),
+           tests=len(ours), seconds=seconds)  # fmt: skip
+    both = [name for name, run in simulated.items() if run.outcome == "passed" and name in ours]
+    for what, target in (("seconds", None), ("launches", 50)):
+        sums = [sum(getattr(runs[name], what) for name in both) for runs in (ours, simulated)]
+        if both and sums[0]:
+            label = "a test" if what == "seconds" else "launches"
+            figure(f"cuda: stumpy, {label} in numba's simulator", sums[1] / sums[0],
+                   "times as long", target=target, tests=len(both), ours=round(sums[0], 3),
+                   simulator=round(sums[1], 3), compared=versions("numba"))  # fmt: skip
 
 
 def _cases(quick: bool) -> dict[str, Case]:
@@ -384,8 +456,8 @@ def _loops(quick: bool) -> None:
         ratios = [
             _nest(module.host(name), theirs[name], size, steps) for name in module.source.hosts
         ]
-    figure("cuda: loop nests, geometric mean", float(np.exp(np.mean(np.log(ratios)))),
-           "times one thread of gcc", target=None if quick else 1.5, nests=len(ratios))  # fmt: skip
+    figure("cuda: loop nests, geometric mean", _mean(ratios), "times one thread of gcc",
+           target=None if quick else 1.5, nests=len(ratios))  # fmt: skip
 
 
 def _nest(function: Any, theirs: Any, size: int, steps: int) -> float:
@@ -399,37 +471,12 @@ def _nest(function: Any, theirs: Any, size: int, steps: int) -> float:
             arguments.append(draw.random(size))
         else:
             arguments.append(steps if parameter.value.type.is_integer else 0.5)
-    passed = [
-        item.ctypes.data_as(ctypes.c_void_p) if isinstance(item, np.ndarray)
-        else ctypes.c_double(item) if isinstance(item, float) else ctypes.c_int(item)
-        for item in arguments
-    ]  # fmt: skip
-    before = [item.copy() if isinstance(item, np.ndarray) else item for item in arguments]
-
-    def restored() -> None:
-        for array, original in zip(arguments, before, strict=True):
-            if isinstance(array, np.ndarray):
-                array[...] = original
-
-    results, best = [], {"ours": np.inf, "gcc": np.inf}
-    for turn in range(4):
-        for name, run in (("ours", lambda: function(*arguments)), ("gcc", lambda: theirs(*passed))):
-            restored()
-            start = time.perf_counter()
-            run()
-            if turn:
-                best[name] = min(best[name], time.perf_counter() - start)
-            else:
-                results.append([np.copy(item) for item in arguments])
-    same = all(
-        np.allclose(first, second, rtol=1e-8) for first, second in zip(*results, strict=True)
-    )
     name = function.function.name
-    if not same:
-        raise SystemExit(f"the nest {name} is wrong")
-    ratio = float(best["gcc"] / best["ours"])
-    figure(f"cuda: {name}", best["ours"] * 1e3, "ms", gcc=round(best["gcc"] * 1e3, 3),
-           ratio=round(ratio, 3))  # fmt: skip
+    wrong, best = cuda_projects.raced(function, theirs, arguments, 3)
+    if wrong:
+        raise SystemExit(f"the nest {name} is {wrong}")
+    ratio = best["gcc"] / best["ours"]
+    figure(f"cuda: {name}", best["ours"], "ms", gcc=round(best["gcc"], 3), ratio=round(ratio, 3))
     return ratio
 
 

@@ -115,6 +115,25 @@ def test_the_loop_along_which_memory_is_read_in_order_is_that_of_neighbouring_th
     assert module.columns.decisions == ("<text>.cu:3: threads along j and i",)
 
 
+def test_counters_that_are_declared_at_the_top_make_no_difference() -> None:
+    text = """
+    void product(int n, double *a, const double *b, const double *c) {
+      int i, j, k;
+      for (i = 0; i < n; i++)
+        for (j = 0; j < n; j++) {
+          a[i * n + j] = 0;
+          for (k = 0; k < n; ++k) a[i * n + j] += b[i * n + k] * c[k * n + j];
+        }
+    }
+    """
+    module = cuda.load(text)
+    draw = np.random.default_rng(0)
+    a, b, c = np.ones((16, 16)), draw.random((16, 16)), draw.random((16, 16))
+    module.product(16, a, b, c)
+    np.testing.assert_allclose(a, b @ c)
+    assert module.product.decisions == ("<text>.cu:4: threads along j and i",)
+
+
 def test_arrays_that_overlap_keep_the_order_of_their_loops() -> None:
     text = """
     void copied(int n, const double *a, double *b) { for (int i = 0; i < n; i++) b[i] = a[i] + 1; }

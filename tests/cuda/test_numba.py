@@ -111,6 +111,60 @@ def test_division_goes_downwards_negative_indices_count_from_the_end_and_types_w
         assert b[i].tolist() == [x // 2, x % 3, a[x], x / 2, last]
 
 
+@cuda.jit(device=True)
+def place_in(row: Any, value: Any) -> Any:
+    place = 0
+    for k in range(row.shape[0]):
+        if value < row[k]:
+            break
+        place = k + 1
+    return place
+
+
+@cuda.jit
+def alternating(step: Any, even: Any, odd: Any, rows: Any, places: Any) -> None:
+    if step % 2 == 0:
+        target = even
+        source = odd
+    else:
+        target = odd
+        source = even
+    for i in range(cuda.grid(1), target.shape[0], cuda.gridsize(1)):
+        target[i] = source[i - 1] + 1
+        places[i] = place_in(rows[i], target[i])
+        if rows[i, -1] < target[i]:
+            places[i] += place_in(rows[i, :], -1)
+
+
+def test_a_branch_gives_a_name_one_of_two_arrays_and_a_row_is_an_array() -> None:
+    draw = np.random.default_rng(0)
+    rows = np.sort(draw.random((20, 5)) * 20, 1)
+    even, odd = np.arange(20.0), 2 * np.arange(20.0)
+    for step in (0, 1):
+        target, source = ((even, odd), (odd, even))[step]
+        expected = np.roll(source, 1) + 1
+        places = np.zeros(20, np.int64)
+        alternating[3, 4](step, even, odd, rows, places)
+        np.testing.assert_array_equal(target, expected)
+        searched = [
+            np.searchsorted(row, value, "right") for row, value in zip(rows, target, strict=True)
+        ]
+        np.testing.assert_array_equal(places, searched)
+
+
+@cuda.jit
+def inconsistent(a: Any, b: Any) -> None:
+    c = a
+    if a[0] > 0:
+        c = b
+    c[0] = 1
+
+
+def test_a_name_for_arrays_of_different_types_is_refused() -> None:
+    with pytest.raises(UnsupportedConstruct, match="c for values of different types"):
+        inconsistent[1, 1](np.zeros(4), np.zeros(4, np.float32))
+
+
 @cuda.jit
 def racy(a: Any) -> None:
     a[0] = cuda.threadIdx.x
@@ -143,3 +197,8 @@ def test_code_that_imports_numba_runs_unchanged_while_it_is_patched() -> None:
         scale[1, 32](device, 1)
         assert device.copy_to_host().tolist() == [3, 4, 5, 6]
         assert theirs is cuda
+        assert [device.id for device in theirs.list_devices()] == [0]
+        with theirs.gpus[0]:
+            theirs.current_context().deallocations.clear()
+        with pytest.raises(LaunchError, match="no device 1"):
+            theirs.select_device(1)

@@ -81,7 +81,24 @@ PROGRAMS = {
         "int x = 0; for (int i = t; i >= 0; i -= 2) x = x * 3 + i; a[t] = x;",
         None,
     ),
+    "a variable that a loop counts with holds what ended it": (
+        "int i, j = 7, s = 0; for (i = 1; i < t; i += 3) s += i; for (j = i; j > 0; --j) s += 10;"
+        " unsigned u; for (u = 9; u <= 2u; u++) s++; a[t] = s * 100 + i * 10 + j + (int)u;",
+        lambda t: _counted(t),
+    ),
+    "a variable that counts in an inner loop is there behind the outer one": (
+        "int i, j = -1; for (i = 0; i < t - 2; i++) for (j = i; j < 5; j += 2) a[t] = j;"
+        " a[t] = i * 100 + j;",
+        lambda t: max(t - 2, 0) * 100 + (-1 if t < 3 else 5 + t % 2),
+    ),
 }
+
+
+def _counted(t: int) -> int:
+    values = range(1, t, 3)
+    i = values[-1] + 3 if values else 1
+    return (sum(values) + 10 * i) * 100 + i * 10 + 0 + 9
+
 
 DEVICE = """
 struct Counter {

@@ -3,6 +3,9 @@
 A kernel of the IR is printed as MLIR, with `enzymexla.barrier` for its barriers; Polygeist splits
 the parallel loops; and what comes out, which has no barrier left, becomes Python text and runs.
 Only what generated programs consist of is printed; anything else raises NotImplementedError.
+
+Polygeist takes for granted that a branch around a barrier goes one way for all threads of a block.
+An early return is such a branch, so the threads of a block have to return together.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from aiosearch.cuda.ir.operations import (
     Address,
     Alloc,
     Barrier,
+    CallOperation,
     Compute,
     ConstantOperand,
     For,
@@ -134,6 +138,8 @@ class _Printer:
             case Alloc(space=space):
                 if space.value != "shared":
                     self._alloc(operation)
+            case CallOperation(name="exit"):
+                pass  # what a thread that has returned leaves out is in branches already
             case Barrier():
                 self._emit('"enzymexla.barrier"(%tx, %ty) : (index, index) -> ()')
             case If():

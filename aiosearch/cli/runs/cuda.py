@@ -118,7 +118,7 @@ def _text(low: Lowered, part: str) -> str:
         case "llvm":
             return low.emitted.text
         case _:
-            return backend.assembly(low.emitted.text)
+            return backend.assembly(low.emitted.text, alone=low.grouping.threads == 1)
 
 
 def _fidelity(arguments: CudaArguments, module: CudaModule) -> int:

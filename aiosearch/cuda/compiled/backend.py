@@ -134,39 +134,45 @@ def guarded(size: int) -> GuardedBytes:
     return GuardedBytes(size)
 
 
-def _optimized(text: str, machine: CpuMachine) -> Any:
-    """The module that instructions are chosen for. Vectors are ours, so LLVM looks for none."""
+def _optimized(text: str, machine: CpuMachine, *, alone: bool = False) -> Any:
+    """The module that instructions are chosen for.
+
+    Threads are the lanes of our vectors, so LLVM looks for no others, unless a kernel is for one
+    thread, `alone`, as a loop nest is whose iterations need their order: then it looks in loops.
+    """
     target = target_machine(machine)
     module = parse_module(text, llvm.create_context())
     module.triple = machine.triple
     module.data_layout = str(target.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = False
-    options.slp_vectorization = False
-    options.loop_interleaving = False
+    options.loop_vectorization = alone
+    options.slp_vectorization = alone
+    options.loop_interleaving = alone
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
     return module
 
 
-def assembly(text: str) -> str:
+def assembly(text: str, *, alone: bool = False) -> str:
     """The assembly of a module, for people."""
     machine = host()
-    listing: str = target_machine(machine).emit_assembly(_optimized(text, machine))
+    module = _optimized(text, machine, alone=alone)
+    listing: str = target_machine(machine).emit_assembly(module)
     return listing
 
 
-def loaded(text: str, name: str) -> tuple[int, Any]:
+def loaded(text: str, name: str, *, alone: bool = False) -> tuple[int, Any]:
     """Compiles a module, or takes what was compiled of it before; gives its function's address.
 
     The second value holds the memory of the code: keep it as long as the address.
     """
     machine = host()
-    parts = (_LAYOUT, llvmlite.__version__, machine.triple, machine.name, machine.features, text)
+    target = (machine.triple, machine.name, machine.features)
+    parts = (_LAYOUT, llvmlite.__version__, *target, alone, text)
     digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
     objects = object_cache_in(default_objects_path())
-    code = objects.get(digest, lambda: _compiled(text, machine))
+    code = objects.get(digest, lambda: _compiled(text, machine, alone))
     builder = llvm.JITLibraryBuilder()
     builder.add_object_img(code).add_current_process()
     builder.export_symbol(name)
@@ -177,8 +183,9 @@ def loaded(text: str, name: str) -> tuple[int, Any]:
     return int(memory[name]), memory
 
 
-def _compiled(text: str, machine: CpuMachine) -> bytes:
-    code: bytes = target_machine(machine).emit_object(_optimized(text, machine))
+def _compiled(text: str, machine: CpuMachine, alone: bool) -> bytes:
+    module = _optimized(text, machine, alone=alone)
+    code: bytes = target_machine(machine).emit_object(module)
     return code
 
 

@@ -147,7 +147,7 @@ def lowered(function: ParallelFunction, block: tuple[int, int, int], choices: Ch
 def compiled(function: ParallelFunction, block: tuple[int, int, int], choices: Choices) -> Code:
     """Compiles a kernel for blocks of one shape; each once in a process."""
     low = lowered(function, block, choices)
-    address, memory = backend.loaded(low.emitted.text, low.emitted.name)
+    address, memory = backend.loaded(low.emitted.text, low.emitted.name, alone=block == (1, 1, 1))
     return Code(address, low.emitted.scratch, low.emitted.assertions, low.blocks, memory)
 
 

@@ -22,14 +22,13 @@ class Counting(Expressions):
         body: Cursor,
     ) -> tuple[Cursor, Operand, Operand, int] | None:
         """The variable, bounds and step of a loop whose count is known when it begins."""
-        if initial is None or condition is None or increment is None:
+        if condition is None or increment is None:
             return None
         if scanner.jumps(body, in_loop=False) & {"break", "return"}:
             return None
-        declared = clang.children(initial) if initial.kind.name == "DECL_STMT" else []
-        if len(declared) != 1 or not isinstance(self.places.get(declared[0].hash), Held):
+        variable = self._counter(initial)
+        if variable is None:
             return None
-        variable = declared[0]
         type = layout.scalar(variable.type)
         assigned = scanner.assigned([body, condition])
         if type is None or not type.is_integer or variable.hash in assigned:
@@ -51,6 +50,41 @@ class Counting(Expressions):
         if variable.hash in {item.referenced.hash for item in loops.references(right)}:
             return None
         return self._bounds(variable, left, right, operator, step)
+
+    def _counter(self, initial: Cursor | None) -> Cursor | None:
+        """The variable that a loop's first part declares, or assigns if there was one before."""
+        if initial is None:
+            return None
+        variable: Cursor | None = None
+        if initial.kind.name == "DECL_STMT":
+            declared = clang.children(initial)
+            variable = declared[0] if len(declared) == 1 else None
+        else:
+            node = scanner.stripped(initial)
+            if node.kind.name == "BINARY_OPERATOR" and clang.binary(node) == "=":
+                target = scanner.stripped(clang.children(node)[0])
+                variable = target.referenced if target.kind.name == "DECL_REF_EXPR" else None
+        held = variable is not None and isinstance(self.places.get(variable.hash), Held)
+        return variable if held else None
+
+    def left(
+        self, initial: Cursor | None, variable: Cursor, low: Operand, high: Operand, step: int
+    ) -> None:
+        """Has a variable that was there before its loop hold the first value that ended it."""
+        if initial is None or initial.kind.name == "DECL_STMT":
+            return
+        builder, type = self.builder, low.type
+        away = builder.compute("sub", type, *((high, low) if step > 0 else (low, high)))
+        if abs(step) > 1:
+            less, size = (ConstantOperand(item, type) for item in (abs(step) - 1, abs(step)))
+            away = builder.compute("div", type, builder.compute("add", type, away, less), size)
+            away = builder.compute("mul", type, away, size)
+        after = builder.compute("add" if step > 0 else "sub", type, low, away)
+        runs = builder.compare("lt" if step > 0 else "gt", low, high)
+        last = builder.compute("select", type, runs, after, low)
+        declared = layout.scalar(variable.type)
+        assert declared is not None
+        self.write(self.places[variable.hash], (builder.cast(last, declared),))
 
     def _bounds(
         self, variable: Cursor, left: Cursor, right: Cursor, operator: str, step: int

@@ -640,6 +640,7 @@ class Translator(Counting):
             for key in (loop.broke, loop.continued):
                 del self.environment[key]
         self._finish(keys, carried, before, lines, at, (counter, low, high, step))
+        self.left(initial, variable, low, high, step)
         return True
 
     def _assigned_keys(self, parts: Sequence[Cursor]) -> list[int]:

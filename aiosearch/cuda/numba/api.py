@@ -166,6 +166,41 @@ def device_array_like(array: Any, stream: object = None) -> DeviceArray:
     return np.empty(np.shape(array), array.dtype).view(DeviceArray)
 
 
+class _Pending:
+    """What Numba keeps to free later on a GPU; memory is freed at once here."""
+
+    def clear(self) -> None:
+        """Nothing is pending."""
+
+
+class Device:
+    """This processor as the only device: `with cuda.gpus[0]:` selects it, and is its context."""
+
+    id = 0
+    name = b"the processor"
+    compute_capability = (7, 0)
+    deallocations = _Pending()
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def synchronize(self) -> None:
+        """Launches are done when they return."""
+
+
+_DEVICES = (Device(),)
+
+
+def current_device(number: int = 0) -> Device:
+    """The device of a number; raises LaunchError for any but 0, as there is one."""
+    if number != 0:
+        raise LaunchError(f"there is no device {number}: this processor is device 0, the only one")
+    return _DEVICES[0]
+
+
 class _InKernel:
     """A name that means something in a kernel only, and what is below it."""
 
@@ -186,6 +221,12 @@ def _module() -> Any:
     module.device_array_like = device_array_like
     module.pinned_array = device_array
     module.synchronize = lambda: None
+    module.close = lambda: None
+    module.gpus = _DEVICES
+    module.list_devices = lambda: _DEVICES
+    module.current_context = current_device
+    module.get_current_device = current_device
+    module.select_device = current_device
     module.is_available = lambda: True
     module.detect = lambda: True
     for name in ("threadIdx", "blockIdx", "blockDim", "gridDim"):

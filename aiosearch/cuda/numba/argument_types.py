@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..frontend.cursors import Held
 from ..interpreter.arithmetic import NUMPY
 from ..ir.operations import Operand
 from ..ir.types import ScalarType
@@ -52,6 +53,14 @@ class KernelArray:
     base: Operand
     element: ScalarType
     shape: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayVariable:
+    """A name that arrays are assigned to; what it holds is where one begins, and its sizes."""
+
+    place: Held
+    type: ArrayArgument
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,18 @@ from typing import Any, TypeAlias
 from ..errors import UnsupportedConstruct
 from ..frontend.translator import Translator
 from ..ir.builder import moved
-from ..ir.operations import Address, Atomic, Barrier, ConstantOperand, MemorySpace, Operand, Warp
+from ..ir.operations import (
+    Address,
+    Atomic,
+    Barrier,
+    ConstantOperand,
+    MemorySpace,
+    Operand,
+    SourceLocation,
+    Warp,
+)
 from ..ir.types import ScalarType
-from .argument_types import KernelArray, promoted, scalar_of
+from .argument_types import ArrayArgument, ArrayVariable, KernelArray, promoted, scalar_of
 
 _MATH = {
     name: name
@@ -80,10 +89,59 @@ class Calls(Translator):
     def _refuse(self, node: ast.AST, construct: str) -> UnsupportedConstruct:
         raise NotImplementedError
 
+    def _at(self, node: ast.AST) -> SourceLocation:
+        raise NotImplementedError
+
+    # --- arrays
+
+    def _array_variable(self, array: KernelArray) -> ArrayVariable:
+        type = ArrayArgument(array.element, len(array.shape))
+        return ArrayVariable(self.held(None, (array.base, *array.shape)), type)
+
+    def _held_array(self, variable: ArrayVariable) -> KernelArray:
+        """The array that a name holds here; before its first branch was translated, none."""
+        type, leaves = variable.type, self.environment.get(variable.place.key)
+        if leaves is None:
+            size = ConstantOperand(0, ScalarType.I64)
+            leaves = (ConstantOperand(0, ScalarType.PTR), *[size] * type.dimensions)
+        return KernelArray(leaves[0], type.element, tuple(leaves[1:]))
+
+    def _row(self, node: ast.AST, array: KernelArray, indices: list[Operand]) -> KernelArray:
+        """The part of an array behind its first indices, which is an array itself."""
+        builder = self.builder
+        remaining = array.shape[len(indices) :]
+        total = self._flat_index(array, indices)
+        for size in remaining:
+            total = builder.compute("mul", ScalarType.I64, total, size)
+        self.builder.at = self._at(node)
+        start = builder.element(Address(array.base), total, array.element.size)
+        return KernelArray(builder.pointer(start), array.element, remaining)
+
+    def _flat_index(self, array: KernelArray, indices: list[Operand]) -> Operand:
+        """The index into the first dimensions, as if they were one."""
+        builder = self.builder
+        total: Operand = ConstantOperand(0, ScalarType.I64)
+        for index, size in zip(indices, array.shape, strict=False):
+            wide = builder.cast(index, ScalarType.I64)
+            if not (index in self._natural or wide in self._natural or is_natural(wide)):
+                # A negative index counts from the end, as in Python.
+                behind = builder.compute("add", ScalarType.I64, wide, size)
+                negative = builder.compare("lt", wide, ConstantOperand(0, ScalarType.I64))
+                wide = builder.compute("select", ScalarType.I64, negative, behind, wide)
+            total = builder.compute("mul", ScalarType.I64, total, size)
+            total = builder.compute("add", ScalarType.I64, total, wide)
+        return total
+
     def _located(
         self, node: ast.AST, array: KernelArray, indices: list[Operand]
     ) -> tuple[Address, ScalarType]:
-        raise NotImplementedError
+        if len(indices) != len(array.shape):
+            raise self._refuse(node, f"{len(indices)} indices into {len(array.shape)} dimensions")
+        total = self._flat_index(array, indices)
+        self.builder.at = self._at(node)
+        return self.builder.element(Address(array.base), total, array.element.size), array.element
+
+    # --- functions
 
     def _math_call(self, node: ast.Call, name: str) -> Operand:
         builder = self.builder

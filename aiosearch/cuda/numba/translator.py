@@ -41,7 +41,15 @@ from ..ir.operations import (
 )
 from ..ir.types import ScalarType
 from ..passes.rewriter import substituted
-from .argument_types import ArrayArgument, Attribute, KernelArray, computed, promoted, scalar_of
+from .argument_types import (
+    ArrayArgument,
+    ArrayVariable,
+    Attribute,
+    KernelArray,
+    computed,
+    promoted,
+    scalar_of,
+)
 from .calls import Calls, Value, is_natural
 
 _FALSE, _TRUE = ConstantOperand(False, ScalarType.BOOL), ConstantOperand(True, ScalarType.BOOL)
@@ -57,17 +65,25 @@ _COMPARISONS = {
 def translate(function: Value, types: Sequence[ScalarType | ArrayArgument]) -> ParallelFunction:
     """The kernel that a function is for arguments of these types."""
     existing: dict[str, ScalarType] = {}
+    arrays: dict[str, ArrayArgument] = {}
     while True:
-        translator = _Python(function, existing)
+        translator = _Python(function, existing, arrays)
         kernel = translator.kernel(types)
-        if translator.found == existing:
+        if (translator.found, translator.arrays) == (existing, arrays):
             return kernel
-        existing = translator.found
+        existing, arrays = translator.found, translator.arrays
 
 
 class _Python(Calls):
-    def __init__(self, function: Value, existing: dict[str, ScalarType]) -> None:
+    def __init__(
+        self,
+        function: Value,
+        existing: dict[str, ScalarType],
+        arrays: dict[str, ArrayArgument],
+    ) -> None:
         super().__init__()
+        self.arrays = dict(arrays)
+        """The types of the names that arrays are assigned to."""
         self.found: dict[str, ScalarType] = dict(existing)
         """The types of variables, by function and name."""
         self._known = existing
@@ -129,17 +145,25 @@ class _Python(Calls):
         base = self.builder.value(ScalarType.PTR, name)
         sizes = [self.builder.value(ScalarType.I64, f"{name}.size") for _ in range(type.dimensions)]
         self._natural.update(sizes)
-        self._names[name] = KernelArray(base, type.element, tuple(sizes))
+        self._bind_array(name, KernelArray(base, type.element, tuple(sizes)))
         listed = [Parameter(base, name, type.element, False, type.element.size)]
         return [*listed, *(Parameter(size, f"{name}.shape") for size in sizes)]
 
     def _declare(self, tree: ast.FunctionDef) -> None:
         """Begins every variable whose type is known, so that branches may assign it first."""
+        unset = ConstantOperand(0, ScalarType.PTR)
         for node in ast.walk(tree):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                type = self._known.get(f"{self._scope}.{node.id}")
-                if type is not None and node.id not in self._names:
+                label = f"{self._scope}.{node.id}"
+                type, array = self._known.get(label), self.arrays.get(label)
+                if node.id in self._names:
+                    continue
+                if type is not None:
                     self._names[node.id] = self.held(None, (ConstantOperand(0, type),))
+                elif array is not None:
+                    sizes = (ConstantOperand(0, ScalarType.I64),) * array.dimensions
+                    nothing = KernelArray(unset, array.element, sizes)
+                    self._names[node.id] = self._array_variable(nothing)
 
     # --- variables
 
@@ -147,6 +171,8 @@ class _Python(Calls):
         label = f"{self._scope}.{name}"
         before = self.found.get(label, value.type)
         self.found[label] = promoted(before, value.type)
+        if label in self.arrays:
+            raise UnsupportedConstruct(f"{name} for a number and for an array", self.builder.at)
         retained = self._known.get(label, value.type)
         cast = self.builder.cast(value, retained)
         if value in self._natural:
@@ -156,6 +182,22 @@ class _Python(Calls):
             self._names[name] = self.held(None, (cast,))
         else:
             self.environment[place.key] = (cast,)
+
+    def _bind_array(self, name: str, array: KernelArray) -> None:
+        """Has a parameter be an array; what the function assigns to it later is another one."""
+        stored = self._stores(name)
+        self._names[name] = self._array_variable(array) if stored else array
+
+    def _assign_array(self, node: ast.AST, name: str, array: KernelArray) -> None:
+        label = f"{self._scope}.{name}"
+        type = ArrayArgument(array.element, len(array.shape))
+        if self.arrays.setdefault(label, type) != type or label in self.found:
+            raise self._refuse(node, f"{name} for values of different types, one an array,")
+        place = self._names.get(name)
+        if isinstance(place, ArrayVariable):
+            self.environment[place.place.key] = (array.base, *array.shape)
+        else:
+            self._names[name] = self._array_variable(array)
 
     def _variable_value(self, place: Held) -> Operand:
         # In a first pass, what only a branch assigns is not there behind it; its type comes later.
@@ -224,7 +266,7 @@ class _Python(Calls):
     def _store(self, target: ast.expr, value: Value) -> None:
         match target:
             case ast.Name(id=name) if isinstance(value, KernelArray):
-                self._names[name] = value
+                self._assign_array(target, name, value)
             case ast.Name(id=name):
                 self._assign(name, self._as_operand(value, target))
             case ast.Tuple(elts=elements) if isinstance(value, tuple):
@@ -244,6 +286,7 @@ class _Python(Calls):
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     place = self._names.get(node.id)
+                    place = place.place if isinstance(place, ArrayVariable) else place
                     if isinstance(place, Held) and place.key in self.environment:
                         keys.add(place.key)
             if "return" in _jumps(statement):
@@ -414,6 +457,8 @@ class _Python(Calls):
     def _named_value(self, node: ast.expr, name: str) -> Value:
         if name in self._names:
             place = self._names[name]
+            if isinstance(place, ArrayVariable):
+                return self._held_array(place)
             return self._variable_value(place) if isinstance(place, Held) else place
         if name in self._globals:
             return self._globals[name]
@@ -474,40 +519,32 @@ class _Python(Calls):
             if not isinstance(index, ConstantOperand):
                 raise self._refuse(node, "an index into a tuple that is no constant")
             return owner[int(index.value)]
-        address, element = self._element(node)
+        array, indices = self._indexed(node, owner)
+        if len(indices) < len(array.shape):
+            return self._row(node, array, indices)
+        address, element = self._located(node, array, indices)
         result = self.builder.value(element)
         self.builder.write(Load(result, address, self._at(node)))
         return result
 
     def _element(self, node: ast.Subscript) -> tuple[Address, ScalarType]:
         """The address of an element of an array, and its type."""
-        owner = self._evaluate(node.value)
+        return self._located(node, *self._indexed(node, self._evaluate(node.value)))
+
+    def _indexed(self, node: ast.Subscript, owner: Value) -> tuple[KernelArray, list[Operand]]:
+        """An array and the indices into it; `a[i, :]` has only those before its colons."""
         if not isinstance(owner, KernelArray):
             raise self._refuse(node, "an index into what is no array")
-        supplied = self._evaluate(node.slice) if not isinstance(node.slice, ast.Slice) else None
-        if supplied is None:
+        supplied = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        while len(supplied) > 1 and ast.unparse(supplied[-1]) == ":":
+            supplied = supplied[:-1]
+        if any(isinstance(entry, ast.Slice) for entry in supplied):
             raise self._refuse(node, "a slice")
-        several = supplied if isinstance(supplied, tuple) else (supplied,)
-        return self._located(node, owner, [self._as_operand(entry, node) for entry in several])
-
-    def _located(
-        self, node: ast.AST, array: KernelArray, indices: list[Operand]
-    ) -> tuple[Address, ScalarType]:
-        if len(indices) != len(array.shape):
-            raise self._refuse(node, f"{len(indices)} indices into {len(array.shape)} dimensions")
-        builder = self.builder
-        total: Operand = ConstantOperand(0, ScalarType.I64)
-        for index, size in zip(indices, array.shape, strict=True):
-            wide = builder.cast(index, ScalarType.I64)
-            if not (index in self._natural or wide in self._natural or is_natural(wide)):
-                # A negative index counts from the end, as in Python.
-                behind = builder.compute("add", ScalarType.I64, wide, size)
-                negative = builder.compare("lt", wide, ConstantOperand(0, ScalarType.I64))
-                wide = builder.compute("select", ScalarType.I64, negative, behind, wide)
-            total = builder.compute("mul", ScalarType.I64, total, size)
-            total = builder.compute("add", ScalarType.I64, total, wide)
-        self.builder.at = self._at(node)
-        return builder.element(Address(array.base), total, array.element.size), array.element
+        several: list[Value] = []
+        for entry in supplied:
+            value = self._evaluate(entry)
+            several += value if isinstance(value, tuple) else (value,)
+        return owner, [self._as_operand(entry, node) for entry in several]
 
     def _arithmetic(
         self, node: ast.expr, operator: ast.operator, head_value: Operand, second: Operand
@@ -691,7 +728,9 @@ class _Python(Calls):
         self._tree = self._enter_source(function)
         self._frames.append(_Frame(name, self.new_key((_FALSE,)), None))
         for parameter, argument in zip(self._tree.args.args, arguments, strict=True):
-            if isinstance(argument, KernelArray | tuple):
+            if isinstance(argument, KernelArray):
+                self._bind_array(parameter.arg, argument)
+            elif isinstance(argument, tuple):
                 self._names[parameter.arg] = argument
             else:
                 self._assign(parameter.arg, self._as_operand(argument, node))

@@ -60,8 +60,8 @@ from .effects import AffineForm, Definitions
 from .rewriter import substituted
 from .simplification import simplified
 
-_FEWEST_ITERATIONS = 2000
-"""A nest of fewer is interpreted, since compiling it takes longer."""
+_FEWEST_ITERATIONS = 100
+"""A nest of fewer is interpreted, which takes less than a hundredth of a second."""
 _FEWEST_PER_LAUNCH = 4096
 """A loop around launches of fewer iterations each is run within one thread instead."""
 _ALONE = "nothing"

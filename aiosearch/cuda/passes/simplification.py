@@ -168,10 +168,63 @@ def _alive(block: Region, needed: set[IrValue]) -> Region:
         unused = not needed.intersection(results(operation))
         if unused and isinstance(operation, Compute | Load | Alloc):
             continue
-        blocks = tuple(_alive(item, needed) for item in regions(operation))
-        operation = with_regions(operation, blocks)
-        if unused and isinstance(operation, If) and not any(item.operations for item in blocks):
-            continue
+        match operation:
+            case For() | While():
+                operation = _alive_loop(operation, needed)
+            case If():
+                operation = _alive_branch(operation, needed)
+                if unused and not any(item.operations for item in regions(operation)):
+                    continue
+            case _:
+                blocks = tuple(_alive(item, needed) for item in regions(operation))
+                operation = with_regions(operation, blocks)
         needed.update(item for item in operands(operation) if isinstance(item, IrValue))
         lines.append(operation)
     return Region(tuple(reversed(lines)), block.yields)
+
+
+def _alive_branch(operation: If, needed: set[IrValue]) -> If:
+    """A branch without the results that nobody needs."""
+    places = [place for place, item in enumerate(operation.results) if item in needed]
+    arms = [
+        _alive(Region(item.operations, _taken(item.yields, places)), needed)
+        for item in regions(operation)
+    ]
+    results = tuple(operation.results[place] for place in places)
+    return replace(operation, then=arms[0], otherwise=arms[1], results=results)
+
+
+def _alive_loop(operation: For | While, needed: set[IrValue]) -> For | While:
+    """A loop without what it carries for nobody: a variable that each turn assigns anew, say.
+
+    What is carried is needed if its result is, or if the body needs it for anything that is
+    needed, itself not counted.
+    """
+    first = 1 if isinstance(operation, While) else 0
+    places = [
+        place for place, item in enumerate(operation.results) if place < first or item in needed
+    ]
+    while True:
+        inside: set[IrValue] = set()
+        yields = _taken(operation.body.yields, places)
+        body = _alive(Region(operation.body.operations, yields), inside)
+        further = [
+            place
+            for place, item in enumerate(operation.carried)
+            if place in places or item in inside
+        ]
+        if further == places:
+            break
+        places = further
+    needed |= inside
+    return replace(
+        operation,
+        carried=tuple(operation.carried[place] for place in places),
+        initial=_taken(operation.initial, places),
+        results=tuple(operation.results[place] for place in places),
+        body=body,
+    )
+
+
+def _taken(values: tuple[Operand, ...], places: list[int]) -> tuple[Operand, ...]:
+    return tuple(values[place] for place in places)
