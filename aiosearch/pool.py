@@ -17,8 +17,8 @@ import anyio
 from .arguments import is_path, is_whole, require
 from .checks import CheckRecord, Verifier
 from .engine.wire.messages import End, Ping, ToHost, ToWorker
-from .engine.worker.bell import Bell
 from .engine.worker.slots import Deliver, LocalSlot, PoolMember, ProcessSlot, spawner
+from .engine.worker.work_sharing import Bell
 from .errors import AiosearchError, WorkerError
 from .processes.child import Handle
 

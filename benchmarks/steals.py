@@ -32,8 +32,7 @@ from aiosearch import Search
 from aiosearch.engine.explore.bundles import ROOT, Codec
 from aiosearch.engine.explore.explorer import DepthFirstExplorer
 from aiosearch.engine.wire.reference import return_type
-from aiosearch.engine.worker.bell import Bell
-from aiosearch.engine.worker.work_sharing import WorkSharing
+from aiosearch.engine.worker.work_sharing import Bell, WorkSharing
 from aiosearch.processes.frames import Channel
 from aiosearch.strategies import API, Assign, Command, Event, Idle, Opened, Plan
 from aiosearch.workloads.queens import Queens

@@ -42,7 +42,7 @@ ALLOWED = {
         "_lazy", "devices", "errors", "folders", "measure", "memory", "processes", "tensor",
     },
     "optimizer": {
-        "_blocking", "_lazy", "_switch_interval", "arguments", "capture", "charts", "codegen",
+        "_blocking", "_lazy", "arguments", "capture", "charts", "codegen",
         "database", "display",
         "devices", "equivalence", "errors", "folders", "limits", "mapper", "measure", "memory",
         "orders", "pool", "problem", "processes", "search", "superoptimizer", "tensor",

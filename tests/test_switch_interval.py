@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from aiosearch._switch_interval import INTERVAL, short_switch_interval
+from aiosearch._blocking import INTERVAL, short_switch_interval
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,8 @@ if TYPE_CHECKING:
     from .cache import default_cache_path
     from .maintenance import CacheStatistics, cache_stats, clear_cache
     from .questions import Ticket, z3_version
-    from .records import CheckRecord, VerifierStatistics
     from .service import Verifier
-    from .verdict import Reason, Status, Verdict
+    from .verdict import CheckRecord, Reason, Status, Verdict, VerifierStatistics
 
 __all__ = [
     "CacheStatistics",
@@ -35,8 +34,8 @@ __getattr__ = lazily(
         "default_cache_path": ".cache",
         "z3_version": ".questions",
         "Ticket": ".questions",
-        "CheckRecord": ".records",
-        "VerifierStatistics": ".records",
+        "CheckRecord": ".verdict",
+        "VerifierStatistics": ".verdict",
         "Verifier": ".service",
         "CacheStatistics": ".maintenance",
         "cache_stats": ".maintenance",

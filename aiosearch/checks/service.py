@@ -11,10 +11,9 @@ from ..errors import AiosearchError, WorkerError
 from .cache import DEFAULT_CACHE, FLEETING, Cache, default_cache_path, serves
 from .questions import PendingQuestion, Ticket, z3_version
 from .questions import digest as digest_of
-from .records import CheckRecord, VerifierStatistics
 from .solver_pool import SolverPool
 from .solver_process import SolverLimits
-from .verdict import Status, Verdict
+from .verdict import CheckRecord, Status, Verdict, VerifierStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

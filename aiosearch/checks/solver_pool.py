@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import WorkerError
 from .questions import Backlog, PendingQuestion
-from .records import CheckRecord
 from .solver_process import SolverLimits, SolverProcess
-from .verdict import Reason, Status, Verdict
+from .verdict import CheckRecord, Reason, Status, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable

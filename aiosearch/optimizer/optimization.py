@@ -29,8 +29,7 @@ import jax
 import msgspec
 from anyio import CancelScope, to_thread
 
-from .._blocking import waited_for
-from .._switch_interval import short_switch_interval
+from .._blocking import short_switch_interval, waited_for
 from ..capture.jax_types import PyTree
 from ..capture.names import title
 from ..codegen.pallas import without_backend_warning

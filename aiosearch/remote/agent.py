@@ -20,10 +20,9 @@ from ..checks.solver_process import BROOD as CHECKERS
 from ..checks.solver_process import MODULE as CHECKER
 from ..engine.wire.messages import Begin, End, VerdictReplies
 from ..engine.wire.messages import encode as encode_frame
-from ..engine.worker.bell import Bell
 from ..engine.worker.slots import BROOD as WORKERS
 from ..engine.worker.slots import MODULE as WORKER
-from ..engine.worker.work_sharing import MachineBoards
+from ..engine.worker.work_sharing import Bell, MachineBoards
 from ..errors import StrategyError
 from ..processes.child import Child
 from . import protocol

@@ -22,7 +22,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from ..engine.journal.earlier_keys import PART_BYTES
+from ..engine.explore.claims import PART_BYTES
 
 API = 1
 """The version of this protocol."""

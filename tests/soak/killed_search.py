@@ -20,7 +20,7 @@ from killable_problems import SUBJECTS
 
 from aiosearch import Search
 from aiosearch.checks import cache as cache_module
-from aiosearch.engine.journal import batches, journal
+from aiosearch.engine.journal import journal
 from aiosearch.engine.run import run as run_module
 from aiosearch.orders import BestFirst
 from aiosearch.processes import fault_points
@@ -60,7 +60,7 @@ class Outcome(msgspec.Struct):
 def quicken() -> None:
     """Makes in a second what else takes a minute."""
     run_module.REPORT_SECONDS = 0.02
-    batches.BATCH_SECONDS = 0.005
+    journal.BATCH_SECONDS = 0.005
     journal.COMPACT_BYTES = 1024
     cache_module.DELAY = 0.01
 

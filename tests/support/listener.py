@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from aiosearch.engine.worker.bell import Bell
+from aiosearch.engine.worker.work_sharing import Bell
 from aiosearch.processes.frames import Channel
 
 

@@ -1,13 +1,9 @@
-"""The console script's streams: results to stdout, messages to stderr; usage errors, exit codes.
-
-What the console script's exit codes mean.
-
-What a user got wrong on the command line.
-"""
+"""The console script's streams: results to stdout, messages and the log to stderr; exit codes."""
 
 from __future__ import annotations
 
 import enum
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -20,6 +16,36 @@ import msgspec
 from ...errors import AiosearchError
 from ...plain import plain_lines
 from .units import clock
+
+
+class _Lines(logging.Handler):
+    """Writes a record without its traceback, unless that is wanted."""
+
+    def __init__(self, verbose: bool) -> None:
+        super().__init__(logging.DEBUG if verbose else logging.WARNING)
+        self._verbose = verbose
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            text += f" ({type(error).__name__}: {error})"
+        if error is not None and self._verbose:
+            text += "\n" + logging.Formatter().formatException(record.exc_info)  # type: ignore[arg-type]  # it holds an error
+        complain(text)
+
+
+@contextmanager
+def logs_to_stderr(verbose: bool) -> Iterator[None]:
+    """Tells warnings, and what is worse, for as long as it is entered."""
+    log = logging.getLogger("aiosearch")
+    handler = _Lines(verbose)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
 
 STDERR = 2
 CLEAR = "\x1b[2J\x1b[H"

@@ -30,9 +30,16 @@ from ...tuner.tunables import AnyTunable, Tunable, device_name, frozen_record
 from ...tuner.types import Configuration, Function, Pytree
 from ..inputs import objects
 from ..output.files import require_drawing, require_place, write
-from ..output.logs import logs_to_stderr
 from ..output.screen import LiveScreen, NoScreen, PlainScreen, Screen, ticking
-from ..output.streams import Exit, UsageError, give, give_json, reserved_stdout, tell
+from ..output.streams import (
+    Exit,
+    UsageError,
+    give,
+    give_json,
+    logs_to_stderr,
+    reserved_stdout,
+    tell,
+)
 from ..output.units import duration
 from ..signals import Interrupts
 from .search import fastest_loop

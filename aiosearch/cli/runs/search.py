@@ -1,16 +1,12 @@
-"""One search of the console script: begun, watched, interrupted, and its closing summary.
-
-What is told at the end of a search.
-
-`aiosearch search`: one search, from the command line to the exit code.
-"""
+"""One search of the console script: begun, watched, ended, its summary, and how to resume it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +18,7 @@ from ...checks import VerifierStatistics
 from ...display.live_page import REFRESH_SECONDS, LivePage
 from ...display.search_report import SearchReport
 from ...events import Hook
+from ...limits import Limits
 from ...problem import AnyProblem
 from ...result import Result, SearchStatus
 from ...search import Search
@@ -32,16 +29,66 @@ from ..inputs.request import Request, chosen_settings, make_request
 from ..inputs.settings import show_settings
 from ..output.files import require_place
 from ..output.json_lines import JsonLines
-from ..output.logs import logs_to_stderr
 from ..output.screen import LiveScreen, NoScreen, PlainScreen, ProgressPrinter, Screen
-from ..output.streams import Exit, complain, dated_messages, give, reserved_stdout, tell
+from ..output.streams import (
+    Exit,
+    complain,
+    dated_messages,
+    give,
+    logs_to_stderr,
+    reserved_stdout,
+    tell,
+)
 from ..output.table import table
-from ..output.units import cost, count, duration, of, short
+from ..output.units import cost, count, duration, of, short, size
 from ..signals import Interrupts
-from .resume_hint import higher, resume_command
 
 if TYPE_CHECKING:
     from ..commands.search import SearchArguments
+
+
+def resume_command(argv: Sequence[str], limits: Mapping[str, str] = {}) -> str:
+    """What to type to go on where the journal of this command stops, with other limits."""
+    words = ["aiosearch", *argv]
+    for name, value in limits.items():
+        _set(words, f"--{name}", value)
+    if "--resume" not in words:
+        words.append("--resume")
+    return shlex.join(words)
+
+
+def _set(words: list[str], flag: str, value: str) -> None:
+    """Changes a flag where it is given, and gives it where another origin had set it."""
+    places = [place for place, word in enumerate(words) if word.partition("=")[0] == flag]
+    for place in places:
+        if words[place] == flag:
+            words[place + 1] = value
+        else:
+            words[place] = f"{flag}={value}"
+    if not places:
+        words += [flag, value]
+
+
+def higher(limits: Limits, figures: Statistics) -> dict[str, str]:
+    """As much again of what a search that was stopped by a limit has used up.
+
+    Questions to z3 are counted from 0 in each run, so their limit may stay.
+    """
+    used = {"seconds": figures.seconds, "nodes": figures.nodes, "solutions": figures.solutions}
+    raised = {
+        name: f"{limit * (round(used[name] / limit) + 1):.15g}"
+        for name in used
+        if (limit := getattr(limits, name)) is not None and used[name] >= limit
+    }
+    if not raised and limits.memory is not None and not _asked_enough(limits, figures):
+        raised["memory"] = size(2 * limits.memory).replace(" ", "")
+    return raised
+
+
+def _asked_enough(limits: Limits, figures: Statistics) -> bool:
+    if limits.checks is None or figures.checks is None:
+        return False
+    return figures.checks.checks >= limits.checks
 
 
 AnyResult: TypeAlias = "Result[Any]"

@@ -15,8 +15,7 @@ from ...pool import MOST_PATIENCE, MOST_WORKERS, usable_cores
 from ...remote.agent import Agent
 from ...remote.links import Link, LostError, Transport, UnwelcomeError
 from ...remote.transports import find_transport
-from ..output.logs import logs_to_stderr
-from ..output.streams import Exit, UsageError, complain, dated_messages, tell
+from ..output.streams import Exit, UsageError, complain, dated_messages, logs_to_stderr, tell
 from ..output.units import of
 from ..signals import Interrupts
 from .search import fastest_loop

@@ -23,7 +23,7 @@ STORED = {
     DType.BOOL: ("i8", 1),
 }
 """The LLVM type and the bytes of each element type in memory. 16-bit floats are i16 here;
-`scalars.half_precision` converts them."""
+`scalars.float_formats` converts them."""
 
 _LEAST_VECTOR_BITS = 128
 """Bits of the shortest vector register."""

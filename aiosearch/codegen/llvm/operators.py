@@ -11,7 +11,7 @@ Example, with 4 lanes of float: `x * x + 1.0` prints
 
 Invariants: every line has all lanes; a number on either side of an operator is splatted;
 comparisons of NaN are false; integers are signed in comparisons and unsigned in `>>`. No line is
-fused or reordered by LLVM, as no fast-math flag is set: error bounds of `scalars.accuracy` rely on
+fused or reordered by LLVM, as no fast-math flag is set: error bounds of `scalars.catalogue` rely on
 that.
 """
 

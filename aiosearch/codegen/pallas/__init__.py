@@ -8,10 +8,9 @@ from ..._lazy import lazily
 
 if TYPE_CHECKING:
     from .description import DescribedKernel, described_kernels
-    from .dialect import CUSTOM_CALLS, without_backend_warning
+    from .dialect import CUSTOM_CALLS, missing_mosaic, without_backend_warning
     from .errors import CannotPrint
     from .layout import Tiling
-    from .mosaic.availability import missing_mosaic
     from .mosaic.module import write_mosaic
     from .mosaic.tilings import mosaic_choices, mosaic_tilings
     from .printer.module import name_of, write
@@ -53,7 +52,7 @@ __getattr__ = lazily(
         "without_backend_warning": ".dialect",
         "CannotPrint": ".errors",
         "Tiling": ".layout",
-        "missing_mosaic": ".mosaic.availability",
+        "missing_mosaic": ".dialect",
         "mosaic_choices": ".mosaic.tilings",
         "mosaic_tilings": ".mosaic.tilings",
         "write_mosaic": ".mosaic.module",

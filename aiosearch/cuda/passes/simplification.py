@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..ir import constant_folding
+from ..ir.builder import folded
 from ..ir.operations import (
     Alloc,
     Compute,
@@ -132,7 +132,7 @@ class _Folding:
         if name in self._indices:
             self._values[result] = self._indices[name]
             return
-        value = constant_folding.folded(name, result.type, operation.operands)
+        value = folded(name, result.type, operation.operands)
         if value is None:
             key = (name, result.type, operation.operands)
             value = existing.get(key)

@@ -32,6 +32,26 @@ import msgspec
 
 from ...memory import ORDERED, lock, reopen, unlink_if_named, unlock, unnamed_file
 
+PART_BYTES = 32 * 1024
+"""Bytes that are sent at once: a link is never busy with them for long."""
+
+
+class KeyChunks:
+    """Keys of 16 bytes each, in parts of `PART_BYTES`."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytearray] = []
+
+    def add(self, keys: bytes) -> None:
+        if not self._parts or len(self._parts[-1]) + len(keys) > PART_BYTES:
+            self._parts.append(bytearray())
+        self._parts[-1] += keys
+
+    def part(self, number: int) -> bytes:
+        """One part, counted from 0; empty beyond the last."""
+        return bytes(self._parts[number]) if number < len(self._parts) else b""
+
+
 CAPACITY = 1 << 22
 """Keys that a table has room for; memory is taken only for slots that are used."""
 OWNERS = 1 << 22

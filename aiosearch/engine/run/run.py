@@ -23,8 +23,7 @@ from ...strategies import Plan, Strategy
 from ..books.coordinator import Coordinator, Outlets, Transaction
 from ..explore.bundles import ROOT, Bundle
 from ..explore.capabilities import Capabilities
-from ..explore.claims import LocalClaims, SharedClaims
-from ..journal.earlier_keys import KeyChunks
+from ..explore.claims import KeyChunks, LocalClaims, SharedClaims
 from ..journal.keeper import JournalKeeper
 from ..wire.messages import AddSubtrees, Begin, ToHost, ToWorker
 from ..wire.reference import ObjectReference, element_type, refer, return_type

@@ -14,8 +14,8 @@ from ...processes.child import Child, Handle, Spawner
 from ..explore.explorer import clock
 from ..wire.messages import Begin, End, ToHost, ToWorker, decode_for_host, encode
 from ..wire.solutions import SolutionSet
-from .bell import Bell
 from .session import WorkerSession
+from .work_sharing import Bell
 
 # A millisecond: the host's event loop is held up for no longer than that
 LOCAL_SLICE_NS = 1_000_000

@@ -21,9 +21,8 @@ from ..wire.messages import (
     open_failure,
 )
 from ..wire.reference import resolve
-from .bell import Bell
 from .session import WorkerSession
-from .work_sharing import WorkSharing, load_board
+from .work_sharing import Bell, WorkSharing, load_board
 
 if TYPE_CHECKING:
     import asyncio

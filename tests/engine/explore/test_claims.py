@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from aiosearch.engine.explore.claims import (
     HOST,
+    PART_BYTES,
     WINDOW,
     Claim,
+    KeyChunks,
     LocalClaims,
     SharedClaims,
     key_digest,
@@ -22,6 +24,7 @@ from aiosearch.engine.explore.claims import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 KEYS = [key_digest(n) for n in range(300)]
 
@@ -338,3 +341,21 @@ def test_digests_are_the_same_in_every_process() -> None:
     print(key_digest((1, frozenset("abcdef"), {"b": 1, "a": 2})).hex())
     """
     assert len({run(script) for _ in range(3)}) == 1
+
+
+def test_keys_come_out_in_parts_that_are_not_too_large() -> None:
+    """All of them, in order, however they were put in; and beyond the last part there is none."""
+    known = KeyChunks()
+    pieces = [bytes([number % 256]) * 16 * (number % 128 + 1) for number in range(300)]
+    for piece in pieces:
+        known.add(piece)
+    parts = []
+    while part := known.part(len(parts)):
+        parts.append(part)
+    assert b"".join(parts) == b"".join(pieces)
+    assert max(map(len, parts)) <= PART_BYTES
+    assert len(parts) <= 2 * sum(map(len, pieces)) / PART_BYTES
+
+
+def test_without_keys_there_is_no_part() -> None:
+    assert KeyChunks().part(0) == b""

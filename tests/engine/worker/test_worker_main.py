@@ -22,7 +22,7 @@ from aiosearch.engine.wire.messages import (
     encode,
 )
 from aiosearch.engine.wire.reference import refer
-from aiosearch.engine.worker.bell import Bell
+from aiosearch.engine.worker.work_sharing import Bell
 from aiosearch.engine.worker.worker_main import WAKE_SECONDS, WorkerLoop
 from aiosearch.orders import DepthFirst
 from aiosearch.processes.frames import Channel, Frames

@@ -22,7 +22,7 @@ from ....tensor.programs import BUILTINS
 from ....tensor.text import parse
 from ...inputs import programs
 from ...inputs.values import is_file
-from ...output.drawings import draw_all, require_folder
+from ...output.files import draw_all, require_folder
 from ...output.streams import Exit, UsageError, give, give_json, tell
 from ...output.units import of
 from ..results import answer_named, answers_in, digits_of, distinguished

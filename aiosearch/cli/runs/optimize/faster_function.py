@@ -26,8 +26,15 @@ from ....optimizer import (
 )
 from ...inputs.functions import FunctionTarget, source_files, target
 from ...output.files import require_other, require_place, write
-from ...output.logs import logs_to_stderr
-from ...output.streams import Exit, UsageError, give, give_json, reserved_stdout, tell
+from ...output.streams import (
+    Exit,
+    UsageError,
+    give,
+    give_json,
+    logs_to_stderr,
+    reserved_stdout,
+    tell,
+)
 from ...output.units import duration
 from ..results import facts, require_store
 from ..search import fastest_loop

@@ -11,11 +11,18 @@ from ....superoptimizer import NormalFormProgram, Space, UnsearchableError, read
 from ....tensor import Program
 from ...inputs import programs
 from ...inputs.functions import bound
-from ...output.drawings import draw_all, require_folder
-from ...output.logs import logs_to_stderr
-from ...output.streams import Exit, UsageError, complain, give, give_json, reserved_stdout, tell
-from ..resume_hint import resume_command
-from ..search import fastest_loop
+from ...output.files import draw_all, require_folder
+from ...output.streams import (
+    Exit,
+    UsageError,
+    complain,
+    give,
+    give_json,
+    logs_to_stderr,
+    reserved_stdout,
+    tell,
+)
+from ..search import fastest_loop, resume_command
 from . import fused_run
 from .fused_run import FusedOutcome, FusedRequest, FusedRun
 

@@ -18,9 +18,16 @@ from ....lab.mirage.tasks import TASKS
 from ....result import Result
 from ....search import Search
 from ....superoptimizer import cpu_seconds
-from ...output.logs import logs_to_stderr
 from ...output.screen import LiveScreen, NoScreen, PlainScreen, ProgressPrinter, Screen
-from ...output.streams import Exit, UsageError, give, give_json, reserved_stdout, tell
+from ...output.streams import (
+    Exit,
+    UsageError,
+    give,
+    give_json,
+    logs_to_stderr,
+    reserved_stdout,
+    tell,
+)
 from ...output.table import table
 from ...output.units import of
 from ...signals import Interrupts

@@ -5,7 +5,6 @@ polynomial there, and puts the result together. Coefficients come from Remez' ex
 the element type; `accuracy.ERRORS` has the largest errors, which `benchmarks/scalars.py` measures.
 """
 
-from .accuracy import ERRORS, Error
-from .catalogue import Conversion, definition, library, symbol
+from .catalogue import ERRORS, Conversion, Error, definition, library, symbol
 
 __all__ = ["ERRORS", "Conversion", "Error", "definition", "library", "symbol"]

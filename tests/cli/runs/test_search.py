@@ -7,7 +7,7 @@ import pytest
 
 from aiosearch import Limits
 from aiosearch.checks import VerifierStatistics
-from aiosearch.cli.runs.resume_hint import higher, resume_command
+from aiosearch.cli.runs.search import higher, resume_command
 from aiosearch.statistics import Statistics
 
 ASKED = msgspec.convert(
