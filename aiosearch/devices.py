@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .errors import AiosearchError
-from .measure.cache_sizes import last_cache, private_cache
 from .measure.ceilings import Ceilings, stored_ceilings
+from .measure.processor import last_cache, private_cache
 from .tensor import DType
 
 

@@ -35,11 +35,10 @@ from msgspec.structs import replace
 
 from aiosearch.lab import published
 from aiosearch.lab.arms import Arm, with_bases
-from aiosearch.lab.contest import ArmContest
 from aiosearch.lab.ladder import RUNGS, Rung
 from aiosearch.lab.rows import ArmRow, rows
 from aiosearch.lab.simulated_arms import Replayed
-from aiosearch.lab.trial import TrialOutcome
+from aiosearch.lab.trial import ArmContest, TrialOutcome
 from aiosearch.remote.transports import has_transport
 from aiosearch.strategies import list_strategies
 from aiosearch.workloads import Blocks, Kernels

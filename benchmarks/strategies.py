@@ -20,11 +20,9 @@ from lib.figures import figure
 from msgspec.structs import replace
 
 from aiosearch.lab.arms import Arm, with_bases
-from aiosearch.lab.contest import ArmContest
-from aiosearch.lab.intervals import Interval, ratio
 from aiosearch.lab.ladder import RUNGS
-from aiosearch.lab.rows import ArmRow, rows
-from aiosearch.lab.trial import TrialOutcome
+from aiosearch.lab.rows import ArmRow, Interval, ratio, rows
+from aiosearch.lab.trial import ArmContest, TrialOutcome
 
 ORDER = "depth-first"
 TARGETS = {"queue": 0.95, "stealing": 0.95, "sockets": 0.93}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from aiosearch import charts
+from aiosearch.display import charts
 from aiosearch.superoptimizer import Space
 
 from _tensor import table

@@ -16,8 +16,8 @@ from aiosearch.devices import (
     with_units,
 )
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
-from aiosearch.measure.cache_sizes import last_cache, private_cache
 from aiosearch.measure.ceilings import PROTOCOL
+from aiosearch.measure.processor import last_cache, private_cache
 from aiosearch.tensor import DType
 
 MEASURED = Ceilings(

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from .. import charts
 from ..events import (
     AnyEvent,
     Checked,
@@ -26,7 +25,7 @@ from ..events import (
     WorkReported,
 )
 from ..folders import replace_file
-from . import pages
+from . import charts, pages
 from .status_line import gap_share
 
 MOST_SAMPLES = 1000

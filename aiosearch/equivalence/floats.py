@@ -41,8 +41,7 @@ from ..tensor.floats import Array
 from ..tensor.terms import Program
 from ..tensor.types import DType, TensorType
 from .input_limits import NO_LIMITS, Limits, limited
-from .lost_values import lost_remark
-from .masking_constants import masking_remark
+from .lost_values import lost_remark, masking_remark
 from .program_inputs import FLOAT_DISTRIBUTIONS
 from .rounding.machine import UNIT, OutOfTimeError, Working, rounded, working
 from .rounding.noise import NoisyArray

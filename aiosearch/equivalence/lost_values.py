@@ -1,12 +1,14 @@
-"""The value of a program from which on nothing can be compared, in a sentence.
+"""Where a program loses what is to be compared, in a sentence: at a value, or beside a large mask.
 
 Problem: floats do not tell, and somebody wants to know where in the program that begins.
 
-Method: all values are computed with their noise on typical inputs, in the order of the program. The
-first of which half does not tell, although half of each of its operands does, is the one to name.
+Method of `lost_remark`: all values are computed with their noise on typical inputs, in the order of
+the program. The first of which half does not tell, although half of each of its operands does, is
+the one to name. So of `exp(A + 12582912 - 12582912)` it is the difference, in which rounding
+decides; of `sqrt(log(x))` on normal inputs it would be the logarithm, of numbers below zero.
 
-Example: of `exp(A + 12582912 - 12582912)` it is the difference, in which rounding decides; of
-`sqrt(log(x))` on normal inputs it would be the logarithm, of numbers below zero.
+`masking_remark` looks for constants: `add(scores, mul(mask, 1e9))` is 1e9 wherever the mask is 1,
+and float32 keeps no digit of a score beside it, so that `FloatEvidence` has nothing to compare.
 """
 
 from __future__ import annotations
@@ -81,3 +83,29 @@ def _text(term: Term, depth: int = 0) -> str:
         return "..."
     operands = ", ".join(_text(argument, depth + 1) for argument in term.arguments)
     return f"{term.operator.name}({operands})"
+
+
+LEAST_MASKING_CONSTANT = 1e4
+"""The least factor that counts as a mask constant; scores seldom exceed some tens."""
+
+
+def masking_remark(program: Program) -> str:
+    """A sentence about the first factor of `program` beside which summands are lost.
+
+    Empty if none.
+    """
+    factors = (
+        float(factor.parameter("value"))
+        for term in program.terms()
+        if term.operator.name == "mul"
+        for factor in term.arguments
+        if factor.operator is LITERAL
+    )
+    large = next((factor for factor in factors if abs(factor) >= LEAST_MASKING_CONSTANT), None)
+    if large is None:
+        return ""
+    return (
+        f"it multiplies by {large:g}, beside which what is added is lost wherever the other factor"
+        " is not 0; a mask is judged as truth values that are chosen by, or as numbers that are"
+        " added"
+    )

@@ -17,7 +17,7 @@ from .never_finite import never_finite
 from .program_inputs import chosen_points, draw_for
 from .rounding.machine import OWN, UNIT, execute
 from .rounding.noise import TYPED, TYPED_ROUGHLY, NoisyArray, stored_inputs
-from .tensorfloat import has_products
+from .rounding.tensorfloat import has_products
 
 _COMPARISONS = ("less", "less_equal", "equal", "not_equal")
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from .. import charts
+from ..display import charts
 
 Curves: TypeAlias = Mapping[str, Sequence[tuple[int, float]]]
 """The speed-up of each strategy, as pairs of workers and speed-up."""

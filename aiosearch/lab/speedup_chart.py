@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .. import charts
+from ..display import charts
 from .arms import Arm
 from .rows import ArmRow
 

@@ -25,10 +25,9 @@ from msgspec import Struct
 
 from ..folders import cache_folder, make_folder, replace_file
 from ..pool import usable_cores
-from .cache_sizes import last_cache
 from .candidates import ArrayType, Candidate, Failure
 from .errors import ExecutorError
-from .processor import processor
+from .processor import last_cache, processor
 from .race import Samples, Way
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from anyio import to_thread
 
 from ..capture.jax_types import Leaf, PyTree
 from ..capture.names import title
-from ..codegen.native import llvm_library
+from ..codegen.native import NativeError, embedded_programs, llvm_library, register_program
 from ..equivalence.floats import FloatEvidence
 from ..measure import ArrayType, Executor, Failure, JaxExecutor
 from ..measure.ratios import LOUD
@@ -51,7 +51,6 @@ from .device_kind import (
     undescribed_reason,
 )
 from .effort import UNFINISHED, Budget, EffortStep, named_step
-from .handback.loadable import refusal
 from .handback.optimized import Optimized
 from .jax_settings import JaxSettings
 from .outcomes.answer import Answer, Key, Packing, Timings, canonical_digest
@@ -62,9 +61,8 @@ from .outcomes.unfinished_work import WorkKind, WorkRecord, WorkStore
 from .progress import ProgressReporter
 from .race.as_called import LONGEST, RERUNS, AsCalledRace, AsCalledTimes, is_quiet
 from .race.entrants import GivenInputs
-from .race.guesses import decoded, encoded
 from .race.recorded_executor import RecordedExecutor
-from .race.selection import Selection
+from .race.selection import Selection, decoded_guesses, encoded_guesses
 from .race.selector import Selector
 from .race.whole_function import (
     WholeRace,
@@ -130,7 +128,7 @@ class AnswerFinder:
         earlier = await to_thread.run_sync(self.store.find, key)
         if earlier is None:
             return None
-        why = await to_thread.run_sync(refusal, earlier)
+        why = await to_thread.run_sync(why_unloadable, earlier)
         if why:
             self.tell(f"{program.name}: what was found before does not run here: {why}")
             return None
@@ -182,7 +180,7 @@ class AnswerFinder:
             await self._ready(), subject.program, step.budget, self.seed, self.strict, self.tell,
             self.settings, given=self._given(subject),
         )  # fmt: skip
-        selection = await selector.select(decoded(earlier.guesses))
+        selection = await selector.select(decoded_guesses(earlier.guesses))
         # What was verified and won stays, where noise alone speaks against it.
         if selection.in_doubt and earlier.faster:
             return Found(earlier, False, earlier.evidence.tried)
@@ -459,11 +457,11 @@ def _to_be_raced(selection: Selection) -> str:
     """What is kept to be raced again: what noise may have hidden, or who won under much noise."""
     original, winner = selection.original, selection.winner
     if selection.in_doubt:
-        return encoded(original, selection.guesses)
+        return encoded_guesses(original, selection.guesses)
     if winner is original or (selection.final.race.noise() or 0.0) <= LOUD:
         return ""
     rivals = dict.fromkeys([winner, selection.otherwise, selection.plain])
-    return encoded(original, [rival for rival in rivals if rival is not original])
+    return encoded_guesses(original, [rival for rival in rivals if rival is not original])
 
 
 def _packing(winner: CandidateSource) -> Packing | None:
@@ -505,3 +503,17 @@ def _largest_errors(floats: FloatEvidence | None) -> tuple[float | None, float |
         max(trial.original_error for trial in passed),
         max(trial.candidate_error for trial in passed),
     )
+
+
+def why_unloadable(answer: Answer) -> str:
+    """Why the kernels of an answer cannot be called in this process; empty where they can, from now
+    on.
+
+    Otherwise the first call of a user would find out. Blocks.
+    """
+    try:
+        for _, program in embedded_programs(answer.source):
+            register_program(program.native, program.machine, program.effort)
+    except (NativeError, MemoryError) as error:
+        return str(error) or type(error).__name__
+    return ""

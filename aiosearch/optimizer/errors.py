@@ -1,4 +1,4 @@
-"""`OptimizeError`: what keeps a function from being optimized."""
+"""`OptimizeError` and `SpliceError`: what keeps a function from being optimized, traced or cut."""
 
 from __future__ import annotations
 
@@ -7,3 +7,8 @@ from ..errors import AiosearchError
 
 class OptimizeError(AiosearchError):
     """A function, a target or an answer that nothing can be done with; the message says why."""
+
+
+class SpliceError(AiosearchError):
+    """A function that cannot be traced, or a replacement that does not fit; the
+    message says why."""

@@ -35,11 +35,10 @@ from ..capture.names import title
 from ..codegen.pallas import without_backend_warning
 from ..measure import Executor
 from .algebra.cost import estimate
-from .answer_finder import AnswerFinder
+from .answer_finder import AnswerFinder, why_unloadable
 from .device_kind import device, platform
 from .effort import Budget, Effort, EffortStep, effort_steps, named_step
 from .errors import OptimizeError
-from .handback.loadable import refusal
 from .handback.optimized import Optimized, original_of
 from .handback.source import source
 from .jax_settings import current_settings, use_settings
@@ -436,7 +435,7 @@ class _Stages:
         for subject, outcome in self.outcomes.items():
             if not outcome.answer.faster:
                 continue
-            if why := await to_thread.run_sync(refusal, outcome.answer):
+            if why := await to_thread.run_sync(why_unloadable, outcome.answer):
                 self._leave_alone(subject, why)
             else:
                 self.faster[subject] = outcome.answer

@@ -1,4 +1,4 @@
-"""The start of `python -m MODULE` as a child, and the handle of a child that was forked for us.
+"""The start of `python -m MODULE` as a child: its command line and environment, and its handle.
 
 `start` gives a `subprocess.Popen`, `ForkedChild` has as much of its interface as `StartedProcess`
 names, and `inherited` says whether a forked child would have what a started one has.
@@ -15,7 +15,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from .interpreter import command, environment, search_path
+
+def command(module: str, *options: str) -> list[str]:
+    """The command that runs `module`; `-P` keeps the folder where we are off its path, unless
+    it is on ours."""
+    return [sys.executable, "-P", *options, "-m", module]
+
+
+def environment() -> dict[str, str]:
+    """This process's environment, with its `search_path`."""
+    return {**os.environ, "PYTHONPATH": search_path()}
+
+
+def search_path() -> str:
+    """What the child may import is what this process may; an empty entry means where we are now."""
+    folders = [path for path in sys.path if path]
+    if "" in sys.path:
+        with contextlib.suppress(FileNotFoundError):  # the folder was deleted
+            folders.insert(sys.path.index(""), os.getcwd())
+    return os.pathsep.join(folders)
+
 
 LATE = ("OLDPWD", "PWD", "PYTEST_CURRENT_TEST", "XDG_CACHE_HOME")
 """Variables that no module reads while it is imported: those that often change, tests' included."""

@@ -1,7 +1,8 @@
 """Programs as JSON of a stated version: nodes in a list, which name one another by number.
 
 `from_json(to_json(program))` is the program itself. Documents come from users and other machines:
-`json_schema` rejects unknown fields, `checked_terms` bounds sizes, and every error names the node.
+the structs below reject unknown fields, `checked_terms` bounds sizes, and errors name the node.
+Names of structs and fields are the format: `aiosearch.program`, version 1.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Meta, Struct
 
 from ..documents import Document, JsonValue
 from .errors import FormatError, TensorError, UnknownOperator
@@ -27,20 +29,74 @@ from .syntax.checked_terms import (
     check_shape,
     declared,
 )
-from .syntax.json_schema import (
-    EXACT,
-    JsonBlockNode,
-    JsonHeader,
-    JsonInput,
-    JsonNode,
-    JsonProgram,
-    JsonStore,
-    Value,
-)
 from .syntax.literals import parse_number, parse_size
 from .syntax.printer import number_text, size_text
 from .syntax.statement_order import graph_steps
 from .terms import INPUT, LITERAL, Program, Term, checked, literal, tensor
+
+EXACT = 1 << 53
+"""Integers up to 2^53 are JSON numbers, which every reader holds exactly.
+
+Larger ones are strings.
+"""
+
+Whole: TypeAlias = Annotated[int, Meta(ge=-EXACT, le=EXACT)]
+"""An integer that a JSON number holds exactly."""
+Value: TypeAlias = "bool | Whole | float | str | list[Whole | str | None] | None"
+"""A parameter's value."""
+
+
+class JsonHeader(Struct, frozen=True):
+    """The fields that every version begins with, read before `JsonProgram`."""
+
+    format: str
+    version: int
+
+
+class JsonInput(Struct, frozen=True, forbid_unknown_fields=True):
+    """An input of a program."""
+
+    name: str
+    dtype: str
+    shape: list[Whole | str]
+    labels: list[str | None]
+
+
+class JsonStore(Struct, frozen=True, forbid_unknown_fields=True):
+    """A tile by its number in the block, and the data axis of each grid axis (`map`)."""
+
+    tile: int
+    map: list[Whole | None]
+
+
+class JsonBlockNode(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An operator in a block graph; operands are numbers in it, those of `load` in the program."""
+
+    op: str
+    args: list[int] = []
+    params: dict[str, Value] = {}
+
+
+class JsonNode(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An operator; or a `kernel` with its block graph, whose outputs are `result` nodes."""
+
+    op: str
+    args: list[int] = []
+    params: dict[str, Value] = {}
+    block: list[JsonBlockNode] = []
+    stores: list[JsonStore] = []
+
+
+class JsonProgram(Struct, frozen=True, forbid_unknown_fields=True):
+    """A program: inputs are numbered from 0, `nodes` from there on."""
+
+    format: str
+    version: int
+    name: str
+    inputs: list[JsonInput]
+    nodes: list[JsonNode]
+    outputs: list[int]
+
 
 FORMAT = "aiosearch.program"
 """The value of the field `format`."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .leaks import no_leaks
     from .suites.conformance import check_strategy, strategy_suite
     from .suites.executors import check_executor, executor_suite
-    from .suites.expectation import Expected, expected
+    from .suites.subject import Expected, expected
     from .virtual.simulation import Simulation, simulate
     from .virtual.simulator import Death
 
@@ -34,13 +34,13 @@ __getattr__ = lazily(
     __name__,
     {
         "Death": ".virtual.simulator",
-        "Expected": ".suites.expectation",
+        "Expected": ".suites.subject",
         "Simulation": ".virtual.simulation",
         "assert_equal": ".equality",
         "check_executor": ".suites.executors",
         "check_strategy": ".suites.conformance",
         "executor_suite": ".suites.executors",
-        "expected": ".suites.expectation",
+        "expected": ".suites.subject",
         "no_leaks": ".leaks",
         "simulate": ".virtual.simulation",
         "strategy_suite": ".suites.conformance",

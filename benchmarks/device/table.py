@@ -227,7 +227,7 @@ def main() -> int:
     deadline = time.monotonic() + options.seconds
     kind = Table if "ours" in options.sides else TorchOnly
     with tempfile.TemporaryDirectory(prefix="aiosearch-tuned-") as folder:
-        from aiosearch.measure.autotuning import share
+        from aiosearch.measure.gpu_compilation import share
 
         if not options.dry:
             share(folder)

@@ -6,7 +6,7 @@ import pytest
 from testkit.programs.float_pairs import over, softmax
 
 from aiosearch.equivalence.floats import compare_floats
-from aiosearch.equivalence.masking_constants import masking_remark
+from aiosearch.equivalence.lost_values import masking_remark
 from aiosearch.tensor import Term, tensor
 
 X = tensor("X", "f32", (4, 8))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from aiosearch.errors import ProblemError, WorkerError
-from aiosearch.lab import contest
+from aiosearch.lab import trial
 from aiosearch.lab.arms import Arm
-from aiosearch.lab.contest import ArmContest
-from aiosearch.lab.trial import TrialOutcome
+from aiosearch.lab.trial import ArmContest, TrialOutcome
 from aiosearch.workloads.shapes import Tiny
 
 ARMS = [Arm(name, "dfs", 1) for name in ("queue", "some", "other")]
@@ -32,7 +31,7 @@ async def run_of(
 
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contest, "run_once", run_of)
+    monkeypatch.setattr(trial, "run_once", run_of)
 
 
 @pytest.mark.usefixtures("pretended")
@@ -60,6 +59,6 @@ async def test_a_problem_that_is_wrong_ends_everything(monkeypatch: pytest.Monke
     async def run(*_: object) -> TrialOutcome:
         raise ProblemError("Tiny", "expand", "wrong", ())
 
-    monkeypatch.setattr(contest, "run_once", run)
+    monkeypatch.setattr(trial, "run_once", run)
     with pytest.raises(ProblemError):
         await ArmContest(Tiny(), ARMS, 1).run()

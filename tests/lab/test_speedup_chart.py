@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from aiosearch.lab.arms import Arm
-from aiosearch.lab.intervals import Interval
-from aiosearch.lab.rows import ArmRow
+from aiosearch.lab.rows import ArmRow, Interval
 from aiosearch.lab.speedup_chart import plot
 
 

@@ -21,7 +21,7 @@ from aiosearch.measure import (
     stored_ceilings,
 )
 from aiosearch.measure import ceilings as module
-from aiosearch.measure.cache_sizes import last_cache
+from aiosearch.measure.processor import last_cache
 
 FIGURES = Ceilings(
     machine=machine_id(),

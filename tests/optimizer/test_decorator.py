@@ -20,10 +20,10 @@ import pytest
 from answers import Remembering
 
 from aiosearch.optimizer.decorator import optimized
+from aiosearch.optimizer.errors import SpliceError
 from aiosearch.optimizer.handback.optimized import Optimized
 from aiosearch.optimizer.optimization import optimize_sync
 from aiosearch.optimizer.outcomes.results import Results
-from aiosearch.optimizer.trace.errors import SpliceError
 
 A = jnp.linspace(-1.0, 2.0, 12).reshape(3, 4)
 

@@ -11,12 +11,10 @@ import anyio
 
 from ...engine.run.search_settings import OnUnknown
 from ...lab.arms import Arm, cross
-from ...lab.contest import ArmContest
-from ...lab.intervals import Interval
 from ...lab.ladder import RUNGS
-from ...lab.rows import ArmRow, facts, rows, to_csv
+from ...lab.rows import ArmRow, Interval, facts, rows, to_csv
 from ...lab.speedup_chart import plot
-from ...lab.trial import TrialOutcome
+from ...lab.trial import ArmContest, TrialOutcome
 from ...orders import ORDERS, find_order
 from ...pool import MOST_WORKERS, usable_cores
 from ...remote.transports import find_transport, has_transport

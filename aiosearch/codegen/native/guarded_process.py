@@ -10,7 +10,7 @@ import sys
 import msgspec
 from msgspec import Struct
 
-from ...processes.interpreter import command, environment
+from ...processes.launch import command, environment
 from .compiler import load
 from .errors import NativeError
 from .guarded_run import run_guarded

@@ -7,7 +7,7 @@ import functools
 import sys
 from dataclasses import dataclass, field, replace
 
-from ...measure.cache_sizes import USUAL_FIRST, USUAL_PRIVATE, first_cache, private_cache
+from ...measure.processor import USUAL_FIRST, USUAL_PRIVATE, first_cache, private_cache
 from .llvm_library import llvm
 
 _AVX512_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl")

@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...errors import AiosearchError
-from ...processes.interpreter import command, environment
+from ...processes.launch import command, environment
 from ...tensor.types import DType
 
 if TYPE_CHECKING:

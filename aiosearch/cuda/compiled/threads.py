@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...processes.interpreter import command, environment
+from ...processes.launch import command, environment
 from ..errors import LaunchError
 
 _CHUNKS = 8

@@ -36,8 +36,8 @@ from ...tensor.floats import Array, Floats, Number
 from ...tensor.operators.indexing import scatter_add_by_comparison
 from ...tensor.terms import Program
 from ...tensor.types import DType
-from ..tensorfloat import TENSOR_FLOAT
 from .machine import LEAST, MOST, UNIT, RoundingMachine, Working, rounded
+from .tensorfloat import TENSOR_FLOAT
 
 NOTHING = np.zeros(())
 """No noise at all, for every shape."""

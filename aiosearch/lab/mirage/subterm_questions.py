@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ...tensor.abstract import Abstract
 from ...tensor.sizes import Size
-from .axioms import EQUAL, EQUAL_BOTH_WAYS, ORDER, PARTS, axiom_text
+from .abstract_terms import EQUAL, EQUAL_BOTH_WAYS, ORDER, PARTS, axiom_text
 
 _NAMES = {"multiply": "mul", "divide": "div", "max over": "largest"}
 _SIZED = ("sum", "largest")

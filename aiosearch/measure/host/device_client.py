@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from ..._blocking import to_the_end
 from ..candidates import Array, Candidate, Cause, Compiled, Failure, Stage
 from ..executor import Inputs
 from ..protocol import (
@@ -30,7 +31,6 @@ from ..protocol import (
 from ..race import Fault, Outage, Sample, Way
 from ..shared_arrays import NOBODY
 from .measuring_process import MeasuringProcess, ProcessLost
-from .threads import to_the_end
 
 MOST_RUNS = 32
 """A bound on the runs of a candidate between one announcement (`SharedArrays.announce`) and the

@@ -1,10 +1,15 @@
-"""A lock for work that may overlap and work that has to be alone."""
+"""What has to be alone: a lock that other work overlaps without, and stopped processes (SIGSTOP).
+
+A stopped process takes no time from what is timed.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import os
+import signal
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 
 class ExclusiveLock:
@@ -52,3 +57,22 @@ class ExclusiveLock:
     async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
+
+
+@contextmanager
+def paused(pids: Iterable[int]) -> Iterator[None]:
+    """Stops processes that this one started and has not waited for, and lets them go on after."""
+    stopped: list[int] = []
+    try:
+        stopped.extend(pid for pid in pids if _send(pid, signal.SIGSTOP))
+        yield
+    finally:
+        for pid in stopped:
+            _send(pid, signal.SIGCONT)
+
+
+def _send(pid: int, number: signal.Signals) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+        return True
+    return False

@@ -16,16 +16,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...pool import require_asyncio, usable_cores
-from ..autotuning import SECONDS, is_tuned, shared_folder
 from ..candidates import Array, Candidate, Compiled, Failure, Stage
 from ..errors import ExecutorError
 from ..executor import ROUNDS, Inputs
+from ..gpu_compilation import SECONDS, is_tuned, shared_folder
 from ..protocol import Build, BuildReply, ProcessReady, ProcessSettings
 from ..race import Fault, Race, Way, run_race
 from .device_client import GRACE, DeviceClient, fault, text_of
-from .exclusive_lock import ExclusiveLock
+from .exclusive_lock import ExclusiveLock, paused
 from .measuring_process import MeasuringProcess
-from .pause import paused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -29,9 +29,8 @@ from ..protocol import (
 )
 from ..race import Sample, Way, deciding_way
 from ..shared_arrays import NOBODY, SharedArrays
-from .cold_inputs import CopyTurn
 from .executables import loaded, timing_loop
-from .input_stock import InputStock
+from .inputs import CopyTurn, InputStock
 from .request_loop import alarm
 from .timing import LONG_RUNS, SHORT_SECONDS, WARM_UP_RUNS, Runner, other_work, sample
 

@@ -15,11 +15,11 @@ import jax
 import numpy as np
 from jax.experimental import serialize_executable
 
-from ..cache_sizes import last_cache
 from ..candidates import ArrayType, PyTree
+from ..processor import last_cache
 from ..protocol import BuildReply, Text
 from ..race import Way
-from .cold_inputs import BEYOND
+from .inputs import BEYOND
 
 LAPACK = b"lapack_"
 """What the names begin with by which an executable of a CPU calls LAPACK."""

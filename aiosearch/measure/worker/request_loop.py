@@ -12,9 +12,9 @@ from pathlib import Path
 
 from ...errors import AiosearchError
 from ...processes.frames import Channel, enter_child
-from ..autotuning import share
 from ..candidates import Cause
 from ..errors import ExecutorError, says_out_of_memory
+from ..gpu_compilation import LOST, explained, share, use_toolkit
 from ..protocol import (
     ProcessBroken,
     ProcessReady,
@@ -26,7 +26,6 @@ from ..protocol import (
     decode_settings,
     encode,
 )
-from ..toolkit import LOST, explained, use_toolkit
 from .expendable import become_expendable
 
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 
 from ..candidates import Array, PyTree
 from ..race import Sample, Way
-from .cold_inputs import ColdInputs
 from .executables import CPU_LOOP, TimingLoop
+from .inputs import ColdInputs
 
 _THREADS = "/proc/self/task"
 _OF_A_THREAD = 6

@@ -115,7 +115,7 @@ class Answer(Struct, frozen=True, dict=True):
     """What is faster yet, as long as the constant inputs are the same arrays."""
     guesses: str = ""
     """Candidates that noise may have hidden to be faster, or that won under much noise, as
-    `race.guesses` writes them: they are raced again by a later call, and nothing is searched."""
+    `race.selection` writes them: they are raced again by a later call, and nothing is searched."""
     others: tuple[str, ...] = ()
     """Further functions that asked the same, by name."""
 

@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Sequence
 
-from ... import charts
+from ...display import charts
 from ...display.tables import time_text
 from ...measure import Ceilings
 from .candidate_rows import CandidateRow, CandidateState, candidate_rows

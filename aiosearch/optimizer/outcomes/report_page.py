@@ -12,8 +12,7 @@ import linecache
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ... import charts
-from ...display import pages
+from ...display import charts, pages
 from ...display.tables import time_text
 from ...tensor import TensorError
 from ...tensor.drawing import draw

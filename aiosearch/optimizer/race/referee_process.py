@@ -37,6 +37,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from ..._blocking import to_the_end
 from ...capture.jax_types import Leaf
 from ...equivalence.floats import (
     ENOUGH,
@@ -54,7 +55,6 @@ from ...equivalence.rounding.machine import rounded
 from ...equivalence.rounding.noise import NoisyArray
 from ...equivalence.runnables import ExecutedProgram
 from ...measure import Draw, ExecutorError, Failure
-from ...measure.host.threads import to_the_end
 from ...measure.protocol import Parcel
 from ...measure.random_inputs import draw
 from ...measure.shared_arrays import SharedArrays, nameless_file

@@ -16,9 +16,11 @@ lost.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from ...equivalence.floats import FloatEvidence
 from ...measure import Race, Ratio
@@ -27,6 +29,20 @@ from ..candidates.generation import CandidateSource
 from ..outcomes.evidence import Tried
 from ..outcomes.report import Tell
 from .benchmark_inputs import BenchmarkInputs
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(tuple[CandidateSource, ...]).decode
+
+
+def encoded_guesses(original: CandidateSource, guesses: Sequence[CandidateSource]) -> str:
+    """The text of `Answer.guesses`."""
+    return _encode((original, *guesses)).decode()
+
+
+def decoded_guesses(guesses: str) -> tuple[CandidateSource, ...]:
+    """The contenders of the race that decides, the original first."""
+    return _decode(guesses)
+
 
 RACE_RERUNS = 2
 """How often a race is run again, where noise may hide what is faster."""

@@ -20,8 +20,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from ..errors import SpliceError
     from .equations import EquationKind
-    from .errors import SpliceError
     from .pieces import Piece, Subject
     from .splice import Packed, Spliced
     from .traced import CutFunction, cut
@@ -33,7 +33,7 @@ else:
             "EquationKind": ".equations",
             "Packed": ".splice",
             "Piece": ".pieces",
-            "SpliceError": ".errors",
+            "SpliceError": "..errors",
             "Spliced": ".splice",
             "Subject": ".pieces",
             "cut": ".traced",

@@ -19,7 +19,7 @@ from jax.tree_util import PyTreeDef
 
 from ...capture.jax_types import Function, Leaf, PyTree
 from ...capture.names import input_names
-from .errors import SpliceError
+from ..errors import SpliceError
 
 BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 """Kinds of parameters whose place among the positional arguments is always the same."""

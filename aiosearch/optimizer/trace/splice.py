@@ -26,9 +26,9 @@ from jax.extend.core.primitives import convert_element_type_p
 from ...capture.jax_types import Function, Leaf, PyTree, aval
 from ...measure.errors import says_out_of_memory
 from ...measure.worker.huge_pages import in_huge_pages
+from ..errors import SpliceError
 from .control_flow import CALLS, Run, functions, run
 from .equations import nested
-from .errors import SpliceError
 from .pieces import Body, Piece, Subject
 from .traced import CutFunction
 

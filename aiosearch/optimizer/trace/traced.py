@@ -22,10 +22,10 @@ from ...capture.errors import tracing_hint
 from ...capture.jax_types import AbstractArray, Function, Leaf, PyTree, aval
 from ...capture.names import title
 from ...capture.user_frames import user_frame
+from ..errors import SpliceError
 from ..jax_settings import JaxSettings, current_settings
 from .call_signature import CallSignature, argument_positions, call_signature
 from .equations import ClassifiedEquation, closed_over
-from .errors import SpliceError
 from .flat_jaxpr import FlatJaxpr, inline_calls
 from .loop_invariants import move_out
 from .pieces import Body, Cutter, Piece, Subject

@@ -1,1 +1,1 @@
-"""The text and JSON formats of programs: `tokens`, `parser`, `printer`, `json_schema`, checks."""
+"""The text and JSON formats of programs: `tokens`, `parser`, `printer`, `literals`, checks."""

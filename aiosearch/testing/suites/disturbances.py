@@ -17,8 +17,7 @@ from ...limits import Limits
 from ...pool import Pool
 from ...result import SearchStatus
 from ..problems import Balanced, Failing, Random, Slow
-from .expectation import expected
-from .subject import StrategyUnderTest, agree, agree_on_answers, agree_on_end
+from .subject import StrategyUnderTest, agree, agree_on_answers, agree_on_end, expected
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

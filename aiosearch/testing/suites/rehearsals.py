@@ -10,8 +10,7 @@ from ...problem import AnyProblem
 from ...workloads.shapes import Tiny
 from ..problems import Balanced, Grid, Plenty, Random, Spine
 from ..virtual.simulator import Death
-from .expectation import expected
-from .subject import StrategyUnderTest, agree, agree_on_answers
+from .subject import StrategyUnderTest, agree, agree_on_answers, expected
 
 SLOW_NODES = 100e-6
 LONG_NODES = (1e-3, 60e-3)

@@ -1,10 +1,14 @@
-"""The strategy under test, made anew for each search, and the words for what is wrong with it."""
+"""The strategy under test, made anew for each search; what a search should find, by a plain walk of
+the tree without any of the engine; and the words for what is wrong with it.
+"""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from ...engine.worker.work_sharing import create_board, exchange_of
 from ...problem import AnyProblem
@@ -17,7 +21,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ...strategies import Board
-    from .expectation import Expected
+
+
+class Expected(Struct, frozen=True):
+    """The answers of a complete search, which `agree_on_answers` compares."""
+
+    nodes: int
+    solutions: frozenset[Any]
+    best_cost: float | None
+
+
+def expected(problem: Any) -> Expected:
+    """Walks the whole tree, one node for each `key`; of a problem with a `plain()`, that tree."""
+    if hasattr(problem, "plain"):
+        return expected(problem.plain())
+    nodes, solutions = 0, set()
+    seen: set[Any] = set()
+    waiting = [problem.root()]
+    while waiting:
+        node = waiting.pop()
+        if hasattr(problem, "key"):
+            if problem.key(node) in seen:
+                continue
+            seen.add(problem.key(node))
+        nodes += 1
+        solutions.update(problem.solutions(node))
+        waiting.extend(problem.expand(node))
+    costs = map(problem.cost, solutions) if hasattr(problem, "cost") else []
+    return Expected(nodes, frozenset(solutions), min(costs, default=None))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -24,15 +25,59 @@ from ...engine.wire.solutions import SolutionSet
 from ...errors import AiosearchError, StrategyError
 from ...problem import AnyProblem, Obligation
 from ...strategies import Plan, Strategy
-from .host_desk import HostDesk
 from .machines import Claims, SimulatedBoards, SimulatedKeyTables
 from .verifier import Checkers, Gate
 from .worker import Costs, SimulatedClock, VirtualWorker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...checks.verdict import Status
     from ...engine.worker.work_sharing import WorkSharing
     from ...orders import Order
+    from .worker import SimulatedClock
+
+
+class HostDesk:
+    """Handles what arrives in its order; what is sent meanwhile leaves when it has been written."""
+
+    def __init__(
+        self, clock: SimulatedClock, cost: int, at: Callable[[int, Callable[[], None]], None]
+    ) -> None:
+        self.spent = 0
+        """Nanoseconds for which the host worked."""
+        self._clock = clock
+        self._cost = cost
+        self._at = at
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._until = 0
+        self._busy = False
+
+    def arrive(self, handle: Callable[[], None]) -> None:
+        """Takes a message: at once, or when those before it are done."""
+        self._waiting.append(handle)
+        if not self._busy:
+            self._serve()
+
+    def sent(self) -> int:
+        """Spends the time that a message takes; says when it leaves."""
+        self._spend()
+        return self._until
+
+    def _spend(self) -> None:
+        self._until = max(self._until, self._clock.now) + self._cost
+        self.spent += self._cost
+
+    def _serve(self) -> None:
+        self._busy = True
+        while self._waiting:
+            if self._until > self._clock.now:
+                self._at(self._until, self._serve)
+                return
+            self._spend()
+            self._waiting.popleft()()
+        self._busy = False
+
 
 Trace: TypeAlias = tuple[tuple[float, int, str], ...]
 """Seconds, worker, what happened, as `message_summary` says it."""

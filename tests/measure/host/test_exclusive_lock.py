@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aiosearch.measure.host.exclusive_lock import ExclusiveLock
-from aiosearch.measure.host.pause import paused
+from aiosearch.measure.host.exclusive_lock import ExclusiveLock, paused
 
 
 async def turns() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from aiosearch.measure import ArrayType
-from aiosearch.measure.worker.cold_inputs import ColdInputs, CopyRing
 from aiosearch.measure.worker.executables import (
     CPU_LOOP,
     GPU_TURNS,
@@ -18,6 +17,7 @@ from aiosearch.measure.worker.executables import (
     repeated,
     timing_loop,
 )
+from aiosearch.measure.worker.inputs import ColdInputs, CopyRing
 from aiosearch.measure.worker.timing import Runner
 
 WEIGHTS = [ArrayType("bfloat16", (8, 4096)), ArrayType("bfloat16", (4096, 6144))]

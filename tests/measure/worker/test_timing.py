@@ -16,7 +16,7 @@ import pytest
 
 from aiosearch.measure.race import Way
 from aiosearch.measure.worker import timing
-from aiosearch.measure.worker.cold_inputs import ColdInputs, CopyRing
+from aiosearch.measure.worker.inputs import ColdInputs, CopyRing
 from aiosearch.measure.worker.timing import (
     MOST_IN_FLIGHT,
     SETTLING_CALLS,

@@ -16,7 +16,7 @@ from aiosearch.measure import Act, Lap, MockExecutor, Race, Samples
 from aiosearch.optimizer import optimization
 from aiosearch.optimizer.optimization import optimize
 from aiosearch.optimizer.outcomes.results import Results
-from aiosearch.optimizer.race.guesses import decoded
+from aiosearch.optimizer.race.selection import decoded_guesses
 
 A = jnp.linspace(-1.0, 2.0, 64).reshape(8, 8)
 
@@ -75,7 +75,7 @@ async def test_what_is_in_doubt_is_raced_again_and_not_searched(store: Results) 
     assert not first.faster
     assert any("rewriting" in line for line in heard)
     (kept,) = store.all()
-    contenders = decoded(kept.guesses)
+    contenders = decoded_guesses(kept.guesses)
     assert contenders[0].how == "as written"
     assert len(contenders) > 1
 

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from aiosearch.equivalence.tensorfloat import in_tensor_float
+from aiosearch.equivalence.rounding.tensorfloat import in_tensor_float
 from aiosearch.measure import (
     Act,
     ArrayType,
@@ -27,8 +27,7 @@ from aiosearch.optimizer.candidates.generation import CandidateSource, Prepackin
 from aiosearch.optimizer.candidates.schedule_point import SchedulePoint
 from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.errors import OptimizeError
-from aiosearch.optimizer.race.guesses import decoded, encoded
-from aiosearch.optimizer.race.selection import Selection
+from aiosearch.optimizer.race.selection import Selection, decoded_guesses, encoded_guesses
 from aiosearch.optimizer.race.selector import Selector
 from aiosearch.tensor import Program
 from aiosearch.tensor.text import parse
@@ -503,5 +502,5 @@ async def test_what_noise_hides_is_kept_as_a_guess() -> None:
     assert found.winner.how == "original"
     assert found.in_doubt
     assert "hidden" in [guess.how for guess in found.guesses]
-    kept = decoded(encoded(found.original, found.guesses))
+    kept = decoded_guesses(encoded_guesses(found.original, found.guesses))
     assert kept == (found.original, *found.guesses)

@@ -1,8 +1,9 @@
-"""Copies of inputs that take turns, so that no cache holds what a cold call reads.
+"""The inputs that candidates run on: drawn where they run, so that large arrays never travel.
 
-With a last-level cache of 32 MB and an input of 4 MB, 2 * 32 MB must be read between two uses of
-the same memory: 17 copies, used in turn. Inputs of other contenders that are read in the same round
-count as well, so that in a race of many large ones two or three copies do.
+Copies of them take turns, so that no cache holds what a cold call reads. With a last-level cache of
+32 MB and an input of 4 MB, 2 * 32 MB must be read between two uses of the same memory: 17 copies,
+used in turn. Inputs of other contenders that are read in the same round count as well, so that in a
+race of many large ones two or three copies do.
 """
 
 from __future__ import annotations
@@ -10,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import jax.numpy as jnp
+
 from ..candidates import Array, PyTree
+from ..processor import last_cache
+from ..protocol import LoadRequest
+from ..random_inputs import NumPyArray, draw
+from .huge_pages import free_unreferenced_arrays, in_huge_pages
 
 MOST_COPIES = 1024
 """Inputs that are smaller than the cache by more than this factor cannot be made cold."""
@@ -90,3 +97,61 @@ def copies_wanted(ring: CopyRing, turns: Sequence[CopyTurn], cache: int) -> int:
         if (count - 1) * call_bytes + rounds * round_ >= BEYOND * cache:
             return count
     return MOST_COPIES
+
+
+class InputStock:
+    """The arrays of this process: constants, and copies that rounds rotate (`CopyRing`)."""
+
+    def __init__(self, platform: str) -> None:
+        self._cache = last_cache(platform)
+        self._constants: dict[int, NumPyArray] = {}
+        self._rings: dict[tuple[object, ...], CopyRing] = {}
+
+    def keep(self, number: int, constant: NumPyArray) -> None:
+        self._constants[number] = constant
+
+    def forget(self, constants: tuple[int, ...]) -> None:
+        """Lets these constants go, and everything that was drawn."""
+        for number in constants:
+            del self._constants[number]
+        self.clear()
+
+    def clear(self) -> None:
+        self._rings.clear()
+        free_unreferenced_arrays()
+
+    def inputs(self, load: LoadRequest, seed: int) -> ColdInputs:
+        """Gives a candidate's inputs; those that have some in common share them."""
+        positions = range(len(load.text.inputs))
+        return ColdInputs([self._ring(load, seed, position) for position in positions])
+
+    def can_be_cold(self, inputs: ColdInputs) -> bool:
+        return inputs.can_be_cold(self._cache)
+
+    def multiply(self, ring: CopyRing, turns: Sequence[CopyTurn]) -> None:
+        """Makes as many copies of an array as cold turns take."""
+        ring.grow(copies_wanted(ring, turns, self._cache))
+
+    def _ring(self, load: LoadRequest, seed: int, position: int) -> CopyRing:
+        type_ = load.text.inputs[position]
+        number = load.constants.get(position)
+        distribution = load.draws.get(position)
+        origin = (seed, position, distribution) if number is None else (number,)
+        place = (type_, load.text.x64, *origin)
+        if place not in self._rings:
+            if number is None:
+                value = draw(type_, seed, position, distribution)
+                self._rings[place] = CopyRing(jnp.array(value, type_.dtype), _copy)
+            else:
+                value = self._constants[number]
+                self._rings[place] = CopyRing(_kept_copy(value, type_.dtype), _kept_copy)
+        return self._rings[place]
+
+
+def _copy(array: Array) -> Array:
+    return jnp.array(array, copy=True)
+
+
+def _kept_copy(array: Array, dtype: str | None = None) -> Array:
+    """A copy as a prepared constant would lie: `in_huge_pages`."""
+    return in_huge_pages(jnp.array(array, dtype, copy=True))

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tensor.floats import Array
-from ..tensor.terms import Program, walk
-from ..tensor.types import DType
+from ...tensor.floats import Array
+from ...tensor.terms import Program, walk
+from ...tensor.types import DType
 
 TENSOR_FLOAT = 2.0**-11
 """The largest relative error of rounding to TF32, which has as many bits as float16."""

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from aiosearch import charts
+from aiosearch.display import charts
 
 
 def test_the_examples_of_the_module_hold() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aiosearch.measure import cache_sizes
+from aiosearch.measure import processor
 
 
 @pytest.mark.parametrize(
@@ -34,15 +34,13 @@ def test_caches_are_read_from_the_system(
         (folder / "level").write_text(f"{level}\n")
         (folder / "size").write_text(f"{size}\n")
         (folder / "type").write_text("Data\n" if level == 1 else "Unified\n")
-    monkeypatch.setattr(cache_sizes, "_FOLDER", tmp_path)
-    assert cache_sizes.first_cache() == first
-    assert cache_sizes.private_cache() == private
-    assert cache_sizes.last_cache("cpu") == last
+    monkeypatch.setattr(processor, "_FOLDER", tmp_path)
+    assert processor.first_cache() == first
+    assert processor.private_cache() == private
+    assert processor.last_cache("cpu") == last
 
 
 def test_there_is_always_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system says nothing, usual sizes are taken."""
-    monkeypatch.setattr(cache_sizes, "_FOLDER", tmp_path)
-    assert (
-        0 < cache_sizes.first_cache() < cache_sizes.private_cache() <= cache_sizes.last_cache("cpu")
-    )
+    monkeypatch.setattr(processor, "_FOLDER", tmp_path)
+    assert 0 < processor.first_cache() < processor.private_cache() <= processor.last_cache("cpu")

@@ -11,8 +11,8 @@ import pytest
 from aiosearch.equivalence.distributions import DISTRIBUTIONS
 from aiosearch.equivalence.floats import FloatEvidence, compare_sides
 from aiosearch.equivalence.rounding.machine import OWN, Emulated, Working, execute, rounded
+from aiosearch.equivalence.rounding.tensorfloat import TENSOR_FLOAT, in_tensor_float, product_unit
 from aiosearch.equivalence.runnables import ExecutedProgram
-from aiosearch.equivalence.tensorfloat import TENSOR_FLOAT, in_tensor_float, product_unit
 from aiosearch.tensor import DType, Program, Term, apply, tensor
 from aiosearch.tensor.floats import Array
 

@@ -14,7 +14,7 @@ from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.native import jax_call
 from aiosearch.codegen.native.embedded_source import encode_program
 from aiosearch.codegen.native.machine import host, masked
-from aiosearch.optimizer.handback.loadable import refusal
+from aiosearch.optimizer.answer_finder import refusal
 
 
 def answer(source: str) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from aiosearch.engine.explore.claims import Claim, SharedClaims
-from aiosearch.remote.key_tables import KEYS_BYTES, KeyTables
+from aiosearch.remote.agent import KEYS_BYTES, KeyTables
 
 KEYS = b"".join(number.to_bytes(16, "little") for number in range(1, KEYS_BYTES // 4))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 
-from aiosearch.testing.virtual.host_desk import HostDesk
+from aiosearch.testing.virtual.simulator import HostDesk
 from aiosearch.testing.virtual.worker import SimulatedClock
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from aiosearch.remote.refusals import EVERY, MOST, Refusals
+from aiosearch.remote.machines import EVERY, MOST, Refusals
 
 
 def test_a_reason_is_news_once() -> None:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from aiosearch.measure.host.threads import to_the_end
+from aiosearch._blocking import to_the_end
 from aiosearch.testing import no_leaks
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosearch.measure.worker.cold_inputs import (
+from aiosearch.measure.worker.inputs import (
     BEYOND,
     MOST_COPIES,
     ColdInputs,
