@@ -1,1 +1,4 @@
-"""The commands of the console script: a module for each, with `run(arguments)`."""
+"""The commands of the console script: a module for each, with its flags and `run(arguments)`.
+
+What is slow to import, or long, is in `runs`.
+"""

@@ -70,6 +70,6 @@ def add_arguments(parser: Parser) -> None:
 
 def run(arguments: ExplainArguments) -> int:
     """Runs the command, and gives the exit code."""
-    from ..runs.explain.subject import run as explain
+    from ..runs.explain import run as explain
 
     return explain(arguments)

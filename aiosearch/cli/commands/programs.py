@@ -1,11 +1,18 @@
-"""`aiosearch programs`: its flags, and what runs it."""
+"""`aiosearch programs`: the built-in programs, and any program as text, JSON or a drawing."""
 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from ..inputs.flags import add_json, add_shape
+from ..output.streams import Exit, give, give_json
+from ..output.table import table
 from ..parser import Parser
+
+if TYPE_CHECKING:
+    from ...tensor.programs import Builtin
+
 
 DESCRIPTION = ""
 EPILOG = ""
@@ -34,7 +41,37 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: ProgramsArguments) -> int:
-    """Runs the command, and gives the exit code."""
-    from ..runs.programs import run as show
+    """Lists the built-in programs or shows one, and gives the exit code."""
+    from ...tensor.programs import BUILTINS
 
-    return show(arguments)
+    if arguments.action == "show":
+        give(_shown(arguments).rstrip("\n"))
+    elif arguments.json:
+        give_json([_facts(builtin) for builtin in BUILTINS.values()])
+    else:
+        rows = [("program", "what it computes")]
+        rows += [(builtin.name, builtin.summary) for builtin in BUILTINS.values()]
+        give(table(rows))
+    return Exit.FINE
+
+
+def _shown(arguments: ProgramsArguments) -> str:
+    from ...tensor.files import to_json
+    from ...tensor.text import write
+    from ..inputs.programs import find_program, sizes
+
+    program = find_program(arguments.program, sizes(arguments.shape))
+    if arguments.svg:
+        from ...tensor.drawing import draw
+
+        return draw(program)
+    return to_json(program).decode() if arguments.json else write(program)
+
+
+def _facts(builtin: Builtin) -> dict[str, object]:
+    return {
+        "name": builtin.name,
+        "summary": builtin.summary,
+        "inputs": builtin.inputs,
+        "sizes": builtin.sizes,
+    }

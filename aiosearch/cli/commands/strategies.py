@@ -1,10 +1,13 @@
-"""`aiosearch strategies`: its flags, and what runs it."""
+"""`aiosearch strategies`: who is installed to explore."""
 
 from __future__ import annotations
 
 import argparse
 
+from ...strategies.registry import list_strategies
 from ..inputs.flags import add_json
+from ..output.streams import Exit, give, give_json
+from ..output.table import table
 from ..parser import Parser
 
 DESCRIPTION = ""
@@ -23,7 +26,15 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: StrategiesArguments) -> int:
-    """Runs the command, and gives the exit code."""
-    from ..runs.strategies import run as list_strategies
-
-    return list_strategies(arguments)
+    """Lists the strategies, and gives the exit code."""
+    strategies = list_strategies()
+    if arguments.json:
+        give_json(strategies)
+        return Exit.FINE
+    rows = [("strategy", "from", "what it does")]
+    rows += [
+        (info.name, info.origin, f"cannot be used: {info.error}" if info.error else info.summary)
+        for info in strategies
+    ]
+    give(table(rows))
+    return Exit.FINE

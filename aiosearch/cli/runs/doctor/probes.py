@@ -121,7 +121,7 @@ def strategies() -> list[DoctorFinding]:
 def cache() -> DoctorFinding:
     """Reads the file of verdicts."""
     from ....checks import cache_stats
-    from ..cache import cache_path
+    from ...commands.cache import cache_path
 
     try:
         path = cache_path()

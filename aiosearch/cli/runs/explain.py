@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ....arguments import nearest
-from ....codegen.native import NativeError, embedded_programs, host
-from ....devices import Device, device
-from ....documents import Document
-from ....optimizer import Answer, default_results_path, kernel_sources, why_faster
-from ....pool import usable_cores
-from ....tensor import Program
-from ....tensor.programs import BUILTINS
-from ....tensor.text import parse
-from ...inputs import programs
-from ...inputs.values import is_file
-from ...output.files import draw_all, require_folder
-from ...output.streams import Exit, UsageError, give, give_json, tell
-from ...output.units import of
-from ..results import answer_named, answers_in, digits_of, distinguished
-from .steps import AbsentError, MachineCodeFunction, PallasFunction, Section, SourceFunction
+from ...arguments import nearest
+from ...codegen.native import NativeError, embedded_programs, host
+from ...devices import Device, device
+from ...documents import Document
+from ...optimizer import Answer, default_results_path, kernel_sources, why_faster
+from ...pool import usable_cores
+from ...tensor import Program
+from ...tensor.programs import BUILTINS
+from ...tensor.text import parse
+from ..inputs import programs
+from ..inputs.values import is_file
+from ..output.files import draw_all, require_folder
+from ..output.streams import Exit, UsageError, give, give_json, tell
+from ..output.units import of
+from .explain_steps import AbsentError, MachineCodeFunction, PallasFunction, Section, SourceFunction
+from .results import answer_named, answers_in, digits_of, distinguished
 
 if TYPE_CHECKING:
-    from ...commands.explain import ExplainArguments
+    from ..commands.explain import ExplainArguments
 
 
 _HEAD = re.compile(r"^# (\w+)\((.*)\) on .*$", re.MULTILINE)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ....capture.jax_types import Function, Leaf
-from ....codegen.native import (
+from ...capture.jax_types import Function, Leaf
+from ...codegen.native import (
     EmbeddedProgram,
     InstructionCounts,
     NativeError,
@@ -22,15 +22,15 @@ from ....codegen.native import (
     assembly_text,
     instruction_counts,
 )
-from ....codegen.pallas import DescribedKernel, described_kernels
-from ....documents import Document
-from ....tensor import TensorError
-from ....tensor.text import parse
-from ...inputs.objects import UserObject
-from ...output.table import table
+from ...codegen.pallas import DescribedKernel, described_kernels
+from ...documents import Document
+from ...tensor import TensorError
+from ...tensor.text import parse
+from ..inputs.objects import UserObject
+from ..output.table import table
 
 if TYPE_CHECKING:
-    from ....devices import Device
+    from ...devices import Device
 
 
 _TYPE = re.compile(r"(\w+)\[([\d, ]*)\]")
@@ -207,7 +207,7 @@ class SourceFunction:
         """The original and the answer as JAX code, line by line, at most as wide as a screen."""
         if self.original is None:
             return []
-        from ....optimizer import emit
+        from ...optimizer import emit
 
         columns = [_body(emit(parse(self.original))), _body(self.source)]
         rows = [("as written", "the answer"), *zip_longest(*columns, fillvalue="")]
@@ -291,9 +291,9 @@ def _table(counted: tuple[InstructionCounts, ...]) -> str:
 
 def _pallas(text: str, device: Device) -> str:
     """The kernels of a program for a GPU, by the plan of the best prediction."""
-    from ....codegen import pallas
-    from ....codegen.lower.lowering import lower
-    from ....codegen.passes.kernel_fusion import fuse_kernels
+    from ...codegen import pallas
+    from ...codegen.lower.lowering import lower
+    from ...codegen.passes.kernel_fusion import fuse_kernels
 
     try:
         plain = lower(parse(text))

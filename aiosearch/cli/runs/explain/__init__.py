@@ -1,1 +1,0 @@
-"""What `aiosearch explain` is asked about, and the steps that it shows."""
