@@ -14,8 +14,7 @@ import anyio
 
 from ._blocking import waited_for
 from .arguments import is_path, is_positive, is_whole, require
-from .engine.run.run import SearchRun
-from .engine.run.search_settings import OnError, OnUnknown, SearchSettings
+from .engine.run.run import OnError, OnUnknown, SearchRun, SearchSettings
 from .engine.wire import reference
 from .errors import AiosearchError
 from .events import Hook

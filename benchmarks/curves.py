@@ -23,13 +23,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import lib.engine.published as published
 from lib.engine.replays import DEPTH, NOTHING, WORKERS, Curve, Replays, recorded
 from lib.figures import figure
 
-from aiosearch.lab import published
 from aiosearch.lab.arms import Arm
 from aiosearch.lab.simulated_chart import plot
-from aiosearch.remote.transports import has_transport
+from aiosearch.remote.links import has_transport
 from aiosearch.strategies import list_strategies
 
 HOSTS = 8

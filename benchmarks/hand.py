@@ -31,7 +31,7 @@ from lib.kernels.result_table import operations, traffic
 from lib.kernels.rows import ROWS, TYPES, Row, cpu_rows, lying_rows
 from lib.optimizer.paired_timing import Compared
 
-from aiosearch.cli.output.table import table
+from aiosearch.display.tables import table
 from aiosearch.measure.race import Clock
 from aiosearch.optimizer.effort import Budget
 from aiosearch.pool import usable_cores

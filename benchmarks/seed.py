@@ -27,19 +27,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import lib.engine.published as published
 from lib.engine.ray_cluster import has_ray, ray_nodes
 from lib.engine.replays import DEPTH, WORKERS, Curve, Replays, recorded
 from lib.figures import figure
 from msgspec import Struct
 from msgspec.structs import replace
 
-from aiosearch.lab import published
 from aiosearch.lab.arms import Arm, with_bases
 from aiosearch.lab.ladder import RUNGS, Rung
 from aiosearch.lab.rows import ArmRow, rows
 from aiosearch.lab.simulated_arms import Replayed
 from aiosearch.lab.trial import ArmContest, TrialOutcome
-from aiosearch.remote.transports import has_transport
+from aiosearch.remote.links import has_transport
 from aiosearch.strategies import list_strategies
 from aiosearch.workloads import Blocks, Kernels
 

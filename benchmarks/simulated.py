@@ -33,7 +33,7 @@ from lib.engine.processes import children_of, cpu_of
 from lib.figures import figure
 
 from aiosearch import Pool, Search
-from aiosearch.engine.run.search_settings import OnUnknown
+from aiosearch.engine.run.run import OnUnknown
 from aiosearch.lab.ladder import RUNGS
 from aiosearch.lab.recording.replay import RecordedWithQuestions
 from aiosearch.recording import Recorded, load, record

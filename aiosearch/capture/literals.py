@@ -15,7 +15,7 @@ import math
 from fractions import Fraction
 
 from ..tensor import DType, Term, apply, literal
-from ..tensor.evaluation.literal_values import simplest
+from ..tensor.evaluation import simplest
 
 _HALVES = {DType.F16: 11, DType.BF16: 8}
 """Bits of the significand of half types, the leading one included."""

@@ -10,9 +10,9 @@ import traceback
 from collections.abc import Sequence
 
 from ..errors import AiosearchError, ProblemError, WorkerError
-from .interrupt_retry import repeat_lost_interrupt
 from .output.streams import Exit, OutputError, complain, flush_output, open_stderr, tell
 from .parser import read_command_line
+from .signals import repeat_lost_interrupt
 
 __all__ = ["main"]
 

@@ -1,11 +1,15 @@
-"""SIGINT and SIGTERM while the console script searches."""
+"""SIGINT and SIGTERM while the console script searches; and a second SIGINT for a lost one.
+
+A signal is lost in a callback whose errors Python only reports.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import signal
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -20,6 +24,8 @@ class Interrupts:
     """
 
     def __init__(self, stop: Callable[[], None], break_off: Callable[[], None]) -> None:
+        import asyncio  # slow to import, and `aiosearch --help` needs none of it
+
         self.count = 0
         self._stop = stop
         self._break_off = break_off
@@ -53,3 +59,33 @@ class Interrupts:
             self._stop()
         else:
             self._break_off()
+
+
+AGAIN_SECONDS = 0.01
+
+
+@contextmanager
+def repeat_lost_interrupt() -> Iterator[None]:
+    """Has it come once more. JAX has such a callback, which runs with the garbage collection."""
+    before = sys.unraisablehook
+
+    def hook(lost: sys.UnraisableHookArgs) -> None:
+        if lost.exc_type is KeyboardInterrupt:
+            again = threading.Timer(AGAIN_SECONDS, _interrupt)
+            again.daemon = True
+            again.start()
+        else:
+            before(lost)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+def _interrupt() -> None:
+    """As a signal, which also ends what the main thread waits for in the system."""
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGINT)

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from ..tensor.errors import ShapeError
-from ..tensor.evaluation.evaluate import evaluate
+from ..tensor.evaluation import evaluate
 from ..tensor.terms import Program, Term
 
 

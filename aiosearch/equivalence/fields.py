@@ -37,7 +37,7 @@ import numpy as np
 
 from ..documents import Document
 from ..tensor.errors import ShapeError
-from ..tensor.evaluation.evaluate import evaluate
+from ..tensor.evaluation import evaluate
 from ..tensor.terms import Program, Term
 from ..tensor.types import DType
 from .abstract_interpretation import sizes

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..tensor.evaluation.evaluate import evaluate
+from ..tensor.evaluation import evaluate
 from ..tensor.floats import Array, Floats
 from ..tensor.terms import Program
 from .distributions import draw_inputs

@@ -19,7 +19,7 @@ from ..limits import Limits
 from ..pool import Pool
 from ..problem import AnyProblem
 from ..processes.child import Child
-from ..remote.transports import find_transport, has_transport
+from ..remote.links import find_transport, has_transport
 from ..search import Search
 from ..workloads.uts import TREES
 from .arms import Arm

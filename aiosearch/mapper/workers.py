@@ -516,7 +516,7 @@ def main() -> None:
 
 async def serve(address: str, token_file: Path | None, transport: str) -> None:
     """Computes rows for the host that listens there, until the link closes."""
-    from ..remote.transports import find_transport
+    from ..remote.links import find_transport
 
     link = await find_transport(transport).connect(address, token_file)
     worker, over = _Worker(1), asyncio.Event()

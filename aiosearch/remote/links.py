@@ -2,7 +2,8 @@
 
 A message arrives whole, once and in order, or its link closes. Both ends of a link trust each
 other: who is there, and that nobody changed, repeated or made up a message, is the transport's
-business. What the messages say is none of it.
+business. What the messages say is none of it. `find_transport` finds one by its name among the
+entry points of `aiosearch.transports`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from ..errors import AiosearchError
 
@@ -151,3 +152,39 @@ class Transport(Protocol):
         """Makes the link of a host; raises `UnwelcomeError`, or `AiosearchError` where
         trying again may help."""
         ...
+
+
+GROUP = "aiosearch.transports"
+
+
+def has_transport(name: str) -> bool:
+    """Whether one of this name is installed."""
+    from importlib.metadata import entry_points  # slow to import, and workers need none of it
+
+    return any(point.name == name for point in entry_points(group=GROUP))
+
+
+def find_transport(name: str) -> Transport:
+    """Loads a `Transport` by name; raises `AiosearchError` where it is not installed or cannot
+    be used."""
+    from importlib.metadata import entry_points
+
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in points:
+        names = ", ".join(sorted(points)) or "none"
+        raise AiosearchError(
+            f"no transport {name!r} is installed; there are: {names}; `pip install"
+            " aiosearch-sockets` brings one"
+        )
+    try:
+        transport = points[name].load()
+    except Exception as error:
+        raise AiosearchError(
+            f"transport {name!r} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    if getattr(transport, "api", None) != API:
+        raise AiosearchError(
+            f"transport {name!r} speaks api {getattr(transport, 'api', None)!r}, and this aiosearch"
+            f" speaks api {API}; install matching versions"
+        )
+    return cast("Transport", transport)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .algebra import Algebra, Function
 from .errors import FormatError, LabelError, ShapeError, TensorError, UnknownOperator
-from .evaluation.evaluate import evaluate
+from .evaluation import evaluate
 from .floats import Floats
 from .mugraph import ACCUMULATORS, Block, Kernel, read, write
 from .operator import OPERATORS, Operator

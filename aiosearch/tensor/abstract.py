@@ -15,7 +15,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from .algebra import Function
-from .evaluation.evaluate import evaluate
+from .evaluation import evaluate
 from .operator import NUMBERS, window_count
 from .sizes import Dim, Size, product
 from .terms import Program

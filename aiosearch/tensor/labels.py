@@ -26,7 +26,7 @@ from typing import TypeAlias
 
 from .algebra import Function
 from .errors import LabelError
-from .evaluation.evaluate import step
+from .evaluation import step
 from .mugraph import LEAD
 from .operator import NUMBERS, regroup, window_count
 from .sizes import Dim, quotient

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .evaluation.evaluate import parameters_as_written
+from .evaluation import parameters_as_written
 from .floats import Array, Floats
 from .mugraph import ACCUMULATE, LOAD, READ, RESULT, WRITE, Kernel
 from .sizes import Dim

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import lib.engine.published as published
 import lib.engine.replays as replays
 import pytest
 import seed
 
-from aiosearch.lab import published
 from aiosearch.lab.rows import ArmRow, rows
 from aiosearch.lab.trial import TrialOutcome
 from aiosearch.recording import record

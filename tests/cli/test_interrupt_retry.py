@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from aiosearch.cli.interrupt_retry import repeat_lost_interrupt
+from aiosearch.cli.signals import repeat_lost_interrupt
 
 LONG = 20.0
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from testkit.programs.saved_graphs import Record, Saved
 
 from aiosearch.tensor import FormatError, ShapeError, UnknownOperator, apply, tensor
-from aiosearch.tensor.evaluation.evaluate import evaluate
+from aiosearch.tensor.evaluation import evaluate
 from aiosearch.tensor.files import from_json, to_json
 from aiosearch.tensor.floats import Floats
 from aiosearch.tensor.mirage import InputPairing, MirageGraph, load_mugraphs, pairs, read_mugraph

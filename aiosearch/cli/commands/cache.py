@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 from ...checks import CacheStatistics, cache_stats, clear_cache, default_cache_path
+from ...display.tables import table
 from ..inputs.flags import add_json, age, count
 from ..inputs.settings import settle
 from ..output.streams import Exit, UsageError, give, give_json
-from ..output.table import table
 from ..output.units import clock, of, size
 from ..parser import Parser
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ...display.tables import table
 from ..inputs.flags import add_json
 from ..output.files import require_place, write
 from ..output.streams import Exit, give, give_json, tell
-from ..output.table import table
 from ..parser import Parser
 
 if TYPE_CHECKING:

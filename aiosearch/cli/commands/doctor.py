@@ -6,9 +6,9 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING
 
+from ...display.tables import table_rows
 from ..inputs.flags import add_json
 from ..output.streams import Exit, give, give_json
-from ..output.table import table_rows
 from ..parser import Parser
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import msgspec
 
+from ...display.tables import table
 from ...documents import Document
 from ...engine.journal.records import JournalState
 from ...engine.journal.replay import replay
 from ..inputs.flags import add_json
 from ..output.streams import Exit, UsageError, give, give_json
-from ..output.table import table
 from ..output.units import clock, duration, of, percent, short, size
 from ..parser import Parser
 

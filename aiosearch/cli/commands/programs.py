@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from ...display.tables import table
 from ..inputs.flags import add_json, add_shape
 from ..output.streams import Exit, give, give_json
-from ..output.table import table
 from ..parser import Parser
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ import json
 import sys
 from pathlib import Path
 
+from ...display.tables import table
 from ...documents import Document
 from ...errors import AiosearchError
 from ...plain import plain
+from ...remote.links import find_transport
 from ...remote.status_query import query_status
-from ...remote.transports import find_transport
 from ..inputs.flags import add_json, add_token
 from ..output.streams import CLEAR, Exit, give, tell
-from ..output.table import table
 from ..output.units import clock, count, duration, percent
 from ..parser import Parser
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from ...display.tables import table
 from ...strategies.registry import list_strategies
 from ..inputs.flags import add_json
 from ..output.streams import Exit, give, give_json
-from ..output.table import table
 from ..parser import Parser
 
 DESCRIPTION = ""

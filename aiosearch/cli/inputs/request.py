@@ -75,7 +75,7 @@ def _listener(arguments: argparse.Namespace, strategy: str) -> Listener | None:
         return None
     if arguments.listen is not None and not arguments.listen.strip():
         raise UsageError("--listen takes an address, HOST:PORT, not an empty one")
-    from ...remote.transports import find_transport, has_transport  # for searches that spread
+    from ...remote.links import find_transport, has_transport  # for searches that spread
 
     transport = has_transport(strategy)
     if arguments.listen is None and not transport:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...arguments import nearest
+from ...display.tables import table
 from ...orders import ORDERS
 from ..output.streams import UsageError
-from ..output.table import table
 from . import values
 from .values import RawValue, is_file
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ...engine.run.search_settings import OnUnknown
+from ...display.tables import table
+from ...engine.run.run import OnUnknown
 from ...lab.arms import Arm, cross
 from ...lab.ladder import RUNGS
 from ...lab.rows import ArmRow, Interval, facts, rows, to_csv
@@ -17,7 +18,7 @@ from ...lab.speedup_chart import plot
 from ...lab.trial import ArmContest, TrialOutcome
 from ...orders import ORDERS, find_order
 from ...pool import MOST_WORKERS, usable_cores
-from ...remote.transports import find_transport, has_transport
+from ...remote.links import find_transport, has_transport
 from ...strategies import find_strategy, list_strategies
 from ..inputs.fields import split
 from ..inputs.objects import UserProblem
@@ -26,7 +27,6 @@ from ..inputs.switches import switches_of
 from ..output.files import require_drawing, require_place, write
 from ..output.screen import LiveScreen, NoScreen, PlainScreen, Screen
 from ..output.streams import Exit, UsageError, complain, give, give_json, reserved_stdout, tell
-from ..output.table import table
 from ..output.units import count, duration, short, size
 from ..signals import Interrupts
 from .search import fastest_loop

@@ -23,11 +23,11 @@ from ...codegen.native import (
     instruction_counts,
 )
 from ...codegen.pallas import DescribedKernel, described_kernels
+from ...display.tables import table
 from ...documents import Document
 from ...tensor import TensorError
 from ...tensor.text import parse
 from ..inputs.objects import UserObject
-from ..output.table import table
 
 if TYPE_CHECKING:
     from ...devices import Device

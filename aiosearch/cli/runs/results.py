@@ -13,7 +13,7 @@ import msgspec
 
 from ...arguments import nearest
 from ...database import DamagedError, ForeignError, UnavailableError, is_there, require_ours
-from ...display.tables import time_text
+from ...display.tables import table, time_text
 from ...documents import Document
 from ...optimizer import (
     CALLED,
@@ -26,7 +26,6 @@ from ...optimizer import (
     export,
 )
 from ..output.streams import Exit, UsageError, give, give_json, tell
-from ..output.table import table
 from ..output.units import of, size
 
 if TYPE_CHECKING:

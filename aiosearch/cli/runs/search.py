@@ -17,6 +17,7 @@ import anyio
 from ...checks import VerifierStatistics
 from ...display.live_page import REFRESH_SECONDS, LivePage
 from ...display.search_report import SearchReport
+from ...display.tables import table
 from ...events import Hook
 from ...limits import Limits
 from ...problem import AnyProblem
@@ -39,7 +40,6 @@ from ..output.streams import (
     reserved_stdout,
     tell,
 )
-from ..output.table import table
 from ..output.units import cost, count, duration, of, short, size
 from ..signals import Interrupts
 

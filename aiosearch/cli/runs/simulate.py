@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from ...display.tables import table
 from ...documents import Document
 from ...errors import StrategyError
 from ...lab.arms import Arm
@@ -29,7 +30,6 @@ from ..inputs.switches import Switches, switches_of
 from ..output.files import require_drawing, require_place, write
 from ..output.screen import LiveScreen, NoScreen, PlainScreen, Screen
 from ..output.streams import Exit, UsageError, complain, give, give_json
-from ..output.table import table
 from ..output.units import count, duration, of
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ import anyio
 from ...errors import AiosearchError
 from ...pool import MOST_PATIENCE, MOST_WORKERS, usable_cores
 from ...remote.agent import Agent
-from ...remote.links import Link, LostError, Transport, UnwelcomeError
-from ...remote.transports import find_transport
+from ...remote.links import Link, LostError, Transport, UnwelcomeError, find_transport
 from ..output.streams import Exit, UsageError, complain, dated_messages, logs_to_stderr, tell
 from ..output.units import of
 from ..signals import Interrupts

@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
 
-from ...tensor.evaluation.evaluate import step
+from ...tensor.evaluation import step
 from ...tensor.mugraph import RESULT
 from ...tensor.mugraph import Kernel as Custom
 from ...tensor.terms import LITERAL, Program, Term

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from ..._lazy import lazily
 
 if TYPE_CHECKING:
+    from ..errors import NativeError
     from .assembly import InstructionCounts, assembly_text, instruction_counts
     from .embedded_source import EmbeddedProgram, ProgramOrigin, embedded_programs, encode_program
-    from .errors import NativeError
     from .jax_call import register_program
     from .kernel_program import KernelProgram
     from .machine import CpuMachine, host
@@ -42,7 +42,7 @@ __getattr__ = lazily(
         "ProgramOrigin": ".embedded_source",
         "embedded_programs": ".embedded_source",
         "encode_program": ".embedded_source",
-        "NativeError": ".errors",
+        "NativeError": "..errors",
         "register_program": ".jax_call",
         "KernelProgram": ".kernel_program",
         "CpuMachine": ".machine",

@@ -14,7 +14,7 @@ import hashlib
 import itertools
 from dataclasses import dataclass, field
 
-from .errors import NativeError
+from ..errors import NativeError
 from .handler import (
     CACHE_LINE_BYTES,
     ENTRY,

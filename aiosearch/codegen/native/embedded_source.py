@@ -13,8 +13,8 @@ import zlib
 import msgspec
 from msgspec import Struct
 
+from ..errors import NativeError
 from .compiler import OptimizationEffort
-from .errors import NativeError
 from .kernel_program import KernelProgram
 from .machine import CpuMachine
 

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from ...processes.launch import command, environment
+from ..errors import NativeError
 from .compiler import load
-from .errors import NativeError
 from .guarded_run import run_guarded
 from .kernel_program import KernelProgram
 

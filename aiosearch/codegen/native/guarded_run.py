@@ -34,9 +34,9 @@ import numpy as np
 
 from ... import memory as largepages
 from ...tensor.types import DType
+from ..errors import NativeError
 from ..ir import Buffer
 from .compiler import LoadedLibrary
-from .errors import NativeError
 from .handler import round_up_to_line
 from .kernel_program import KernelProgram
 

@@ -34,8 +34,8 @@ from importlib import resources, util
 from pathlib import Path
 
 from ...tensor.types import DType
+from ..errors import NativeError
 from ..ir import Buffer
-from .errors import NativeError
 from .kernel_program import KernelProgram
 from .machine import CpuMachine
 

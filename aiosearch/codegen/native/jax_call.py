@@ -11,6 +11,7 @@ import jax
 
 from ...measure.worker.expendable import is_expendable
 from ...tensor.types import ARRAY_NAMES
+from ..errors import NativeError
 from ..ir import Buffer
 from .compiler import (
     LoadedLibrary,
@@ -21,7 +22,6 @@ from .compiler import (
     handler_digest,
     load,
 )
-from .errors import NativeError
 from .guarded_process import KernelTrial, run_in_guarded_process
 from .guarded_run import run_guarded
 from .kernel_program import KernelProgram

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from .errors import NativeError
+from ..errors import NativeError
 
 LlvmModule: TypeAlias = Any
 """A module of llvmlite, which has no type annotations."""

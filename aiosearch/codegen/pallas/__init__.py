@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from ..._lazy import lazily
 
 if TYPE_CHECKING:
+    from ..errors import CannotPrint
     from .description import DescribedKernel, described_kernels
     from .dialect import CUSTOM_CALLS, missing_mosaic, without_backend_warning
-    from .errors import CannotPrint
     from .layout import Tiling
     from .mosaic.module import write_mosaic
     from .mosaic.tilings import mosaic_choices, mosaic_tilings
@@ -50,7 +50,7 @@ __getattr__ = lazily(
         "described_kernels": ".description",
         "CUSTOM_CALLS": ".dialect",
         "without_backend_warning": ".dialect",
-        "CannotPrint": ".errors",
+        "CannotPrint": "..errors",
         "Tiling": ".layout",
         "missing_mosaic": ".dialect",
         "mosaic_choices": ".mosaic.tilings",

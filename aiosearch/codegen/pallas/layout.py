@@ -15,9 +15,9 @@ from itertools import pairwise
 
 from ...tensor.types import DType
 from .. import ir
+from ..errors import CannotPrint
 from .contractions import Contraction, contraction
 from .dialect import LARGEST_TILE_ELEMENTS, LEAST_DOT_SIZE
-from .errors import CannotPrint
 from .nodes import TileNode, TileNodes, dependencies, loads
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from .. import ir
+from ..errors import CannotPrint
 from ..ir.affine_maps import IndexSubstitution, solve_indices, substitute_indices
-from .errors import CannotPrint
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...codegen.errors import NativeError
 from ...codegen.ir import Buffer
 from ...codegen.ir import Operation as ScalarFunction
 from ...codegen.llvm.builder import FunctionText, literal, suffix, typed
 from ...codegen.llvm.scalars import ERRORS, library, symbol
 from ...codegen.native.compiler import OptimizationEffort, parse_module, target_machine
-from ...codegen.native.errors import NativeError
 from ...codegen.native.guarded_run import GuardedBytes
 from ...codegen.native.kernel_program import KernelPhase, KernelProgram
 from ...codegen.native.llvm_library import llvm, llvmlite

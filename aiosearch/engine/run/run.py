@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
 import msgspec
@@ -15,6 +16,7 @@ from ...checks import CheckRecord, Reason, Verdict, z3_version
 from ...documents import Document
 from ...errors import WorkerError
 from ...events import Hook, SearchStarted
+from ...limits import Limits
 from ...orders import Order
 from ...problem import AnyProblem, Obligation
 from ...result import Result, SearchStatus, Solutions
@@ -33,11 +35,29 @@ from ..worker.work_sharing import MachineBoards
 from . import progress
 from .hooks import EventEmitter, Hooks
 from .obligations import SearchObligations
-from .search_settings import SearchSettings
 from .ticker import Pace, SearchStopwatch, Ticker
 
 if TYPE_CHECKING:
     from ...pool import Pool
+
+
+OnUnknown: TypeAlias = Literal["defer", "keep", "drop"]
+OnError: TypeAlias = Literal["raise", "skip"]
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """What a `Search` was asked for, beside its problem and its order."""
+
+    strategy: str
+    limits: Limits
+    journal: Path | None
+    resume: bool
+    seed: int
+    on_unknown: OnUnknown
+    on_error: OnError
+    progress_seconds: float
+
 
 GRACE_SECONDS = 0.03
 """Seconds for which a search that ends early waits for its workers' last reports."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from ...tensor.analysis.generalise import generalise
 from ...tensor.errors import TensorError
-from ...tensor.evaluation.evaluate import step
+from ...tensor.evaluation import step
 from ...tensor.mugraph import RESULT
 from ...tensor.terms import INPUT, Program, Term
 from ...tensor.types import EXACT

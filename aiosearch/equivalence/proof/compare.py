@@ -28,7 +28,7 @@ from functools import cached_property, partial
 
 from ...documents import Document
 from ...tensor.errors import TensorError
-from ...tensor.evaluation.evaluate import evaluate
+from ...tensor.evaluation import evaluate
 from ...tensor.terms import LITERAL, Program, Term
 from . import z3_reals
 from .arithmetic import collect, minus, multiply, of_base, raised

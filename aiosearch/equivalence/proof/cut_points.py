@@ -37,7 +37,7 @@ import numpy as np
 from ...tensor.algebra import Function
 from ...tensor.analysis.generalise import Generalised
 from ...tensor.errors import TensorError
-from ...tensor.evaluation.evaluate import evaluate, step
+from ...tensor.evaluation import evaluate, step
 from ...tensor.floats import Array, Floats
 from ...tensor.sizes import Dim
 from ...tensor.terms import INPUT, Program, Term, apply, walk

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeAlias
 import numpy as np
 
 from ...tensor.algebra import Algebra, V
-from ...tensor.evaluation.evaluate import step
+from ...tensor.evaluation import step
 from ...tensor.floats import Array, Floats, Number
 from ...tensor.terms import Program, Term
 from ...tensor.types import DType, Place

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ...superoptimizer import Derivation, DerivationGraph, ValueClass
 from ...tensor import Term
 from ...tensor.abstract import INFIX, Abstract, Abstracts, Shaped
-from ...tensor.evaluation.evaluate import step as evaluated
+from ...tensor.evaluation import step as evaluated
 from ...tensor.operator import OPERATORS
 
 

@@ -39,7 +39,7 @@ from ...equivalence.finite_field.array_algebra import Array
 from ...tensor import Program, ShapeError, Term
 from ...tensor.analysis.generalise import Generalised, generalise
 from ...tensor.analysis.substitution import substituted
-from ...tensor.evaluation.evaluate import step
+from ...tensor.evaluation import step
 from ...tensor.files import from_json, to_json
 from ...tensor.terms import INPUT, walk
 from .cost import estimate, least, worth

@@ -46,7 +46,7 @@ from ...equivalence.finite_field.extension_field import (
 )
 from ...tensor import DType, ShapeError, Term
 from ...tensor.algebra import Function
-from ...tensor.evaluation.evaluate import step
+from ...tensor.evaluation import step
 from ...tensor.types import Shape
 from .terms import sizes
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ...tensor import Program, Term, apply, literal
-from ...tensor.evaluation.literal_values import exact
+from ...tensor.evaluation import exact
 from ...tensor.sizes import Dim
 from ...tensor.terms import INPUT, LITERAL
 

@@ -21,7 +21,7 @@ from ...tensor import Program, Term
 from ...tensor.algebra import Function
 from ...tensor.analysis.substitution import rebuilt_term
 from ...tensor.errors import TensorError
-from ...tensor.evaluation.evaluate import step
+from ...tensor.evaluation import step
 from ...tensor.labels import input_labels
 from ...tensor.mugraph import RESULT
 from ...tensor.operator import NUMBERS, regroup

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from ..algebra import Algebra, V
 from ..errors import ShapeError
-from ..evaluation.literal_values import exact
+from ..evaluation import exact
 from ..operator import (
     Dimensions,
     Meaning,

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..algebra import Algebra, Function, V
 from ..errors import ShapeError
-from ..evaluation.literal_values import exact
+from ..evaluation import exact
 from ..operator import (
     Dimensions,
     Meaning,

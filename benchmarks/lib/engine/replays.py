@@ -7,11 +7,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import lib.engine.published as published
 from lib.figures import figure
 from msgspec import Struct
 from msgspec.structs import replace
 
-from aiosearch.lab import published
 from aiosearch.lab.arms import Arm
 from aiosearch.lab.ladder import RUNGS
 from aiosearch.lab.simulated_arms import Replay, Replayed, SimulationSetting

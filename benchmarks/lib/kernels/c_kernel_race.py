@@ -18,8 +18,8 @@ from lib.optimizer.paired_timing import LEAST, MOST, Compared, judged, repeats
 from msgspec import Struct
 from msgspec.structs import replace
 
+from aiosearch.codegen.errors import NativeError
 from aiosearch.codegen.native.embedded_source import EmbeddedProgram, embedded_programs
-from aiosearch.codegen.native.errors import NativeError
 from aiosearch.measure.race import Clock
 from aiosearch.measure.worker.huge_pages import in_huge_pages
 from aiosearch.measure.worker.timing import cpu_ns, settle

@@ -11,8 +11,8 @@ from lib.kernels.build_cost import KERNELS, LIMIT, Costs
 from lib.kernels.kernel_race import Raced
 from lib.kernels.rows import Row
 
-from aiosearch.cli.output.table import table
 from aiosearch.codegen.cpu.coded_format import CODED_SIZE_RATIO
+from aiosearch.display.tables import table
 from aiosearch.measure import Ceilings, Ratio, Way
 from aiosearch.measure.race import Clock
 from aiosearch.tensor import DType, Term

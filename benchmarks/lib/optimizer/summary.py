@@ -13,7 +13,7 @@ from lib.figures import figure, versions
 from lib.optimizer.contest import Outcome, is_kernel
 from lib.optimizer.paired_timing import Compared
 
-from aiosearch.cli.output.table import table
+from aiosearch.display.tables import table
 from aiosearch.measure.ratios import LEAST_GAIN
 from aiosearch.optimizer.outcomes.report import Found
 

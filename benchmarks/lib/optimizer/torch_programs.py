@@ -18,7 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from aiosearch.capture import capture
 from aiosearch.tensor import Program
-from aiosearch.tensor.evaluation.evaluate import evaluate
+from aiosearch.tensor.evaluation import evaluate
 
 Tensors: TypeAlias = "tuple[torch.Tensor, ...]"
 

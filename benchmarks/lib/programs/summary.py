@@ -14,7 +14,7 @@ from lib.figures import figure, versions
 from lib.programs.contest import Outcome
 from lib.programs.ways import Calling
 
-from aiosearch.cli.output.table import table
+from aiosearch.display.tables import table
 from aiosearch.measure.ratios import LOUD
 
 LIBRARIES = (

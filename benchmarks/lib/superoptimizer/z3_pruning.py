@@ -10,7 +10,7 @@ from lib.figures import figure, versions
 
 from aiosearch import Result, Search, SearchStatus
 from aiosearch.lab.mirage.tasks import TASKS
-from aiosearch.lab.process_family import Family
+from aiosearch.lab.trial import Family
 from aiosearch.superoptimizer.progress import cpu_seconds
 from aiosearch.workloads import Blocks, Kernels
 

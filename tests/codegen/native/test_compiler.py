@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from testkit.kernels.llvm_texts import adding
 
+from aiosearch.codegen.errors import NativeError
 from aiosearch.codegen.native.compiler import (
     OptimizationEffort,
     compile_handler,
@@ -14,7 +15,6 @@ from aiosearch.codegen.native.compiler import (
     digest,
     handler_digest,
 )
-from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.machine import host, portable
 from aiosearch.tensor.types import DType
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from testkit.kernels.llvm_texts import adding, source_of
 
+from aiosearch.codegen.errors import NativeError
 from aiosearch.codegen.native.compiler import OptimizationEffort
 from aiosearch.codegen.native.embedded_source import (
     EmbeddedProgram,
@@ -17,7 +18,6 @@ from aiosearch.codegen.native.embedded_source import (
     embedded_programs,
     encode_program,
 )
-from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.machine import host
 from aiosearch.tensor.types import DType
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from testkit.kernels.llvm_texts import calling_nowhere, endless, reversing, writing
 
+from aiosearch.codegen.errors import NativeError
 from aiosearch.codegen.native import guarded_process
 from aiosearch.codegen.native.compiler import compile_handler, compile_program
-from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.guarded_process import KernelTrial, run_in_guarded_process
 from aiosearch.codegen.native.kernel_program import KernelProgram
 from aiosearch.codegen.native.machine import host

@@ -21,9 +21,9 @@ from testkit.kernels.llvm_texts import (
     writing,
 )
 
+from aiosearch.codegen.errors import NativeError
 from aiosearch.codegen.native.compiler import compile_handler, compile_program
 from aiosearch.codegen.native.compiler import load as loaded
-from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.guarded_run import run_guarded
 from aiosearch.codegen.native.kernel_program import KernelPhase, KernelProgram
 from aiosearch.codegen.native.machine import host

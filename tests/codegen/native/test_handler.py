@@ -12,9 +12,9 @@ import pytest
 from testkit.kernels import team_source
 from testkit.kernels.llvm_texts import adding
 
+from aiosearch.codegen.errors import NativeError
 from aiosearch.codegen.native import handler
 from aiosearch.codegen.native.compiler import target_machine
-from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.handler import (
     aligned_ends,
     handler_text,

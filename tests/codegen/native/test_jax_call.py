@@ -24,8 +24,8 @@ from testkit.kernels.llvm_texts import (
     store,
 )
 
+from aiosearch.codegen.errors import NativeError
 from aiosearch.codegen.native.compiler import compile_handler, compile_program, digest, load
-from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.guarded_process import KernelTrial
 from aiosearch.codegen.native.jax_call import jax_function, register_program
 from aiosearch.codegen.native.machine import host, masked, portable

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from aiosearch.codegen.errors import NativeError
 from aiosearch.codegen.native import llvm_library, machine
-from aiosearch.codegen.native.errors import NativeError
 from aiosearch.optimizer.candidates.generation import CandidateQuestion, generate_candidates
 from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.tensor import Program, tensor

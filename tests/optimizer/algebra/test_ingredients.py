@@ -8,7 +8,7 @@ import pytest
 from aiosearch.optimizer.algebra.fingerprints import Amounts, Ingredients
 from aiosearch.optimizer.algebra.terms import sizes
 from aiosearch.tensor import Program, Term, apply, literal, tensor
-from aiosearch.tensor.evaluation.evaluate import evaluate
+from aiosearch.tensor.evaluation import evaluate
 
 A, B = tensor("a", "f32", (3, 3)), tensor("b", "f32", (3, 3))
 

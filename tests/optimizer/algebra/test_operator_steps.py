@@ -19,7 +19,7 @@ from aiosearch.optimizer.algebra.operator_steps import (
     vocabulary,
 )
 from aiosearch.tensor import Program, Term, apply, literal, tensor
-from aiosearch.tensor.evaluation.evaluate import evaluate
+from aiosearch.tensor.evaluation import evaluate
 from aiosearch.tensor.floats import Floats
 from aiosearch.tensor.sizes import Dim, Size
 

@@ -15,6 +15,7 @@ import msgspec
 from anyio import to_thread
 
 from ....devices import Device
+from ....display.tables import table
 from ....documents import Document
 from ....events import AnyEvent, Progress, SearchFinished, WorkerLost
 from ....search import Search
@@ -36,7 +37,6 @@ from ....tensor import Program
 from ....tensor.files import to_json
 from ....tensor.text import write
 from ...output.screen import LiveScreen, NoScreen, PlainScreen, Screen, progress_text, ticking
-from ...output.table import table
 from ...output.units import duration, of, size
 from ...signals import Interrupts
 

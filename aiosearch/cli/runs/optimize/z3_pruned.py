@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from ....display.tables import table
 from ....documents import Document
 from ....lab.mirage.blocks import LONGEST, BlockProgram, Blocks
 from ....lab.mirage.tasks import TASKS
@@ -28,7 +29,6 @@ from ...output.streams import (
     reserved_stdout,
     tell,
 )
-from ...output.table import table
 from ...output.units import of
 from ...signals import Interrupts
 from ..search import fastest_loop

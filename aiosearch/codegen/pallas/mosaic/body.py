@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 from ....tensor.types import BYTES, JAX_NAMES, DType
 from ... import ir
+from ...errors import CannotPrint
 from ..contractions import Contraction, ContractionSide
 from ..description import documentation
-from ..errors import CannotPrint
 from ..loops import Loops
 from ..nodes import TileNode
 from ..printer.reductions import combine_parts, neutral_value

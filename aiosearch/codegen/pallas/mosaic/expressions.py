@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ....tensor.types import DType
 from ... import ir
-from ..errors import CannotPrint
+from ...errors import CannotPrint
 from ..layout import TileLayout
 from ..nodes import TileNode
 from ..printer.expressions import operation_call

@@ -28,8 +28,8 @@ from itertools import product
 
 from ....tensor.types import HALVES, DType
 from ... import ir
+from ...errors import CannotPrint
 from ..contractions import Contraction, ContractionSide, contraction
-from ..errors import CannotPrint
 from ..layout import TileLayout, Tiling, parallel
 from ..nodes import TileNode, TileNodes, dependencies, loads
 

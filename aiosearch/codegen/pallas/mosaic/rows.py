@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from ....tensor.types import BYTES, DType
 from ... import ir
+from ...errors import CannotPrint
 from ..description import documentation
-from ..errors import CannotPrint
 from ..layout import Tiling, serial
 from ..loops import Loops
 from ..nodes import TileNode, TileNodes

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ....tensor.types import BYTES, JAX_NAMES
 from ... import ir
-from ..errors import CannotPrint
+from ...errors import CannotPrint
 from ..layout import TileLayout
 from ..printer.text import STEP
 from .layout import LARGEST_COPY, WarpgroupLayout

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from ....tensor.types import BYTES
 from ... import ir
+from ...errors import CannotPrint
 from ...schedule.space import ScheduleChoice
 from ..cost.block_demand import block_demand
 from ..cost.kernel_cost import TilingPrediction
-from ..errors import CannotPrint
 from ..layout import Tiling, parallel, serial
 from ..nodes import TileNodes
 from ..printer.text import NameAllocator

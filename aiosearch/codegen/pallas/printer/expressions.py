@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ....tensor.types import DType
 from ... import ir
+from ...errors import CannotPrint
 from ...ir.simplification import (
     INTEGER_OPERATIONS,
     TRUTH_OPERATIONS,
@@ -18,7 +19,6 @@ from ...ir.simplification import (
     is_made_of_integer_literals,
 )
 from .. import dialect
-from ..errors import CannotPrint
 from ..layout import TileLayout
 from ..nodes import TileNode
 from .block_specs import ArrayBlocks

@@ -28,9 +28,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ....tensor.types import HALVES, DType
 from ... import ir
+from ...errors import CannotPrint
 from ...ir.affine_maps import substitute_indices
 from ...ir.simplification import map_loads
-from ..errors import CannotPrint
 from ..nodes import TileNode, TileNodes, rewrite_positions
 from ..rescaling import online_weight
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ....tensor.types import BYTES
 from ... import ir
+from ...errors import CannotPrint
 from ...schedule.plans import ModulePlan, ModulePlans, best_plans
 from ...schedule.space import (
     Point,
@@ -38,7 +39,6 @@ from ...schedule.space import (
     ranked_choices,
 )
 from ..dialect import LEAST_DOT_SIZE
-from ..errors import CannotPrint
 from ..layout import Tiling, serial
 from ..nodes import TileNodes
 from .split_reduction import split_kernels

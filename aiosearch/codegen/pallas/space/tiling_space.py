@@ -26,6 +26,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from ... import ir
+from ...errors import CannotPrint
 from ...schedule.space import ScheduleChoice, ScheduleConstraint, ScheduleParameter, ranked_choices
 from ..contractions import matrices
 from ..cost.block_demand import BlockDemand, block_demand
@@ -36,7 +37,6 @@ from ..cost.kernel_cost import (
     widest_shared_bytes,
 )
 from ..dialect import LEAST_DOT_SIZE
-from ..errors import CannotPrint
 from ..layout import TileLayout, Tiling, parallel, serial
 from ..nodes import TileNodes
 

@@ -14,11 +14,11 @@ from aiosearch.codegen.cpu.reduce.amx_unit import AMX_TILES, AmxTileAssignment, 
 from aiosearch.codegen.cpu.register_layout import RegisterRequest
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.cpu.space.choices import schedule_space
+from aiosearch.codegen.errors import NativeError
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.native import compiler
 from aiosearch.codegen.native.assembly import assembly_text
-from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.machine import CpuMachine, host, masked
 from aiosearch.codegen.schedule.space import ScheduleChoice, ranked_choices
 from aiosearch.tensor import DType, apply, tensor

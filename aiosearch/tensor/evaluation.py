@@ -12,6 +12,8 @@ Example: grid (2, 1, 1), range 4, X of shape [8, 16] loaded with map (0, _, _) a
 tile's value has shape [2, 1, 1, 4, 4, 4], that is 2 blocks of rows, 4 iterations, and tiles of 4
 rows by 4 columns.
 
+`exact` reads literals: 0.33333334 is 1/3, since programs write a rounded third and mean a third.
+
 Invariant: axes of the lead have size one where they split nothing, and broadcast. Cost: one
 operation of the algebra for each term, plus reshapes; all blocks' tiles exist at once. See
 docs/why/kernels.md.
@@ -19,17 +21,48 @@ docs/why/kernels.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from math import isfinite
 
-from ..algebra import Algebra, V
-from ..mugraph import ACCUMULATE, ACCUMULATORS, LEAD, LOAD, READ, RESULT, WRITE, Kernel
-from ..operator import ParameterKind, ParameterValue
-from ..sizes import Dim, Size, quotient
-from ..terms import INPUT, LITERAL, Program, Term, walk
-from ..types import Place
-from .literal_values import exact
+from .algebra import Algebra, V
+from .mugraph import ACCUMULATE, ACCUMULATORS, LEAD, LOAD, READ, RESULT, WRITE, Kernel
+from .operator import ParameterKind, ParameterValue
+from .sizes import Dim, Size, quotient
+from .terms import INPUT, LITERAL, Program, Term, walk
+from .types import Place
+
+
+def exact(number: float | int | Fraction) -> Fraction:
+    """The simplest fraction that rounds to `number` in single precision.
+
+    Programs write 0.33333334 and mean a third; both sides of a comparison are read alike.
+    """
+    if isinstance(number, (int, Fraction)):
+        return Fraction(number)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is no number to compute with")
+    value = Fraction(number)
+    if value.denominator == 1:
+        return value
+    # Half a unit in the last place of float32's 24 bits.
+    margin = abs(value) / 2**25
+    return simplest(value - margin, value + margin)
+
+
+def simplest(low: Fraction, high: Fraction) -> Fraction:
+    """The fraction with the smallest denominator in an interval: `simplest(0.33, 0.34)` is 1/3."""
+    if low < 0 < high:
+        return Fraction(0)
+    if high <= 0:
+        return -simplest(-high, -low)
+    whole = math.floor(low)
+    if whole == low or whole + 1 <= high:
+        return Fraction(whole if whole == low else whole + 1)
+    # One step of the continued fraction: the integer part is common to all numbers of the interval,
+    # the rest is inverted.
+    return whole + 1 / simplest(1 / (high - whole), 1 / (low - whole))
 
 
 def evaluate(program: Program, algebra: Algebra[V], inputs: Sequence[V]) -> list[V]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import lib.engine.published as published
 import pytest
-
-from aiosearch.lab import published
 
 
 def law(workers: int, lock: published.Lock) -> float:
