@@ -23,8 +23,8 @@ from lib.figures import figure
 
 from aiosearch.equivalence import Status, Verdict, prove, verify
 from aiosearch.equivalence.counterexample import CounterexampleKind
-from aiosearch.equivalence.distributions import DISTRIBUTIONS
 from aiosearch.equivalence.float_referee import DRAWS, FloatReferee
+from aiosearch.equivalence.inputs.distributions import DISTRIBUTIONS
 from aiosearch.tensor import DType
 from aiosearch.tensor.analysis.generalise import generalise
 from aiosearch.testing.mutants import Change, Mutant, mutants

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from aiosearch.equivalence import Rule
-from aiosearch.equivalence.distributions import SPECIAL
-from aiosearch.equivalence.program_inputs import FLOAT_DISTRIBUTIONS
+from aiosearch.equivalence.inputs.distributions import SPECIAL
+from aiosearch.equivalence.inputs.draws import FLOAT_DISTRIBUTIONS
 from aiosearch.tensor import ACCUMULATORS, OPERATORS, DType, Operator
 from aiosearch.tensor.abstract import Abstract, Abstracts, Shaped
 from aiosearch.tensor.mugraph import LOAD

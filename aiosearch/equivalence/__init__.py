@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .fields import FieldEvidence, compare_fields
     from .floats import FloatEvidence, compare_floats
     from .functions import Runnable, compare_functions, verify_functions
-    from .input_limits import InputLimits
+    from .inputs.limits import InputLimits
     from .judging import verify
     from .proof import Proof, ProofWork, Rule, prove
     from .runnables import OutputTypesError
@@ -61,7 +61,7 @@ __getattr__ = lazily(
         "Status": ".verdict",
         "Verdict": ".verdict",
         "verify": ".judging",
-        "InputLimits": ".input_limits",
+        "InputLimits": ".inputs.limits",
         "OutputTypesError": ".runnables",
     },
 )

@@ -17,13 +17,13 @@ import numpy as np
 from ..documents import Document, JsonValue
 from ..tensor.floats import Array
 from ..tensor.terms import Program
-from .distributions import EVERY
 from .float_differences import ExecutedPair
 from .floats import OF_CANDIDATE, plain
-from .program_inputs import draw_for
+from .inputs.distributions import EVERY
+from .inputs.draws import draw_for
+from .inputs.singular import SINGULAR
+from .inputs.typical import TYPICAL
 from .runnables import ExecutedProgram, not_finite, require_comparable
-from .singular_inputs import SINGULAR
-from .typical_inputs import TYPICAL
 
 SMALL = 256
 """Inputs of no more elements than this are stored with a `Counterexample`."""

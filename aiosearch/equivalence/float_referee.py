@@ -15,8 +15,8 @@ import numpy as np
 from ..tensor.evaluation import evaluate
 from ..tensor.floats import Array, Floats
 from ..tensor.terms import Program
-from .distributions import draw_inputs
 from .float_differences import apart, explained, measured, outside
+from .inputs.distributions import draw_inputs
 from .rounding.noise import NoisyArray, exactly
 from .runnables import require_comparable
 

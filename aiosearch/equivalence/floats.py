@@ -40,14 +40,14 @@ from ..tensor.errors import ShapeError
 from ..tensor.floats import Array
 from ..tensor.terms import Program
 from ..tensor.types import DType, TensorType
-from .input_limits import NO_LIMITS, Limits, limited
+from .inputs.draws import FLOAT_DISTRIBUTIONS
+from .inputs.limits import NO_LIMITS, Limits, limited
+from .inputs.singular import SINGULAR
+from .inputs.typical import TYPICAL
 from .lost_values import lost_remark, masking_remark
-from .program_inputs import FLOAT_DISTRIBUTIONS
 from .rounding.machine import UNIT, OutOfTimeError, Working, rounded, working
 from .rounding.noise import NoisyArray
 from .runnables import ExecutedProgram, RunnableSide, not_finite, require_comparable
-from .singular_inputs import SINGULAR
-from .typical_inputs import TYPICAL
 
 SLACK = 4.0
 """Units in the last place that a candidate may lose beyond twice what the original loses."""
@@ -176,7 +176,7 @@ class Trial:
 class FloatEvidence:
     """What the float layer found, and from what it can be found again.
 
-    `aiosearch.equivalence.program_inputs.draw_for(program, distribution, seed)` gives the inputs of
+    `aiosearch.equivalence.inputs.draws.draw_for(program, distribution, seed)` gives the inputs of
     a trial, and comparing once more with its seed and distribution the trial itself.
     """
 
@@ -337,7 +337,7 @@ class FloatEvidence:
             "shape": self.shape,
             "seed": self.seed,
             "strict": self.strict,
-            "inputs": "aiosearch.equivalence.program_inputs.draw_for(program, distribution, seed)",
+            "inputs": "aiosearch.equivalence.inputs.draws.draw_for(program, distribution, seed)",
             "trials": [trial.to_dict() for trial in self.trials],
         }
 

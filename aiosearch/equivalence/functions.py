@@ -17,13 +17,13 @@ import numpy as np
 from ..tensor.floats import Array
 from ..tensor.terms import Program
 from ..tensor.types import EXACT, WHOLE, DType, TensorType
-from .distributions import LIMITS, TIES, draw
 from .floats import FloatEvidence, FloatStatus, Trial, compare_sides
-from .input_limits import NO_LIMITS, Limits, limited, within
+from .inputs.distributions import LIMITS, TIES, draw
+from .inputs.limits import NO_LIMITS, Limits, limited, within
+from .inputs.typical import TYPICAL, InputRange, RangeSearch, in_ranges, ranges_by_shape
 from .rounding.machine import UNIT, require_time
 from .rounding.noise import NoisyArray, exactly, remembered, roundings
 from .runnables import ExecutedProgram, OutputFacts, RunnableSide, require_alike
-from .typical_inputs import TYPICAL, InputRange, RangeSearch, in_ranges, ranges_by_shape
 from .verdict import Status, Verdict
 
 NEARBY = 8

@@ -23,7 +23,7 @@ from .fields import compare_fields
 from .finite_field.rounding_residues import residue
 from .floats import FloatEvidence, compare_floats
 from .functions import verify_functions
-from .input_limits import NO_LIMITS, Limits, within
+from .inputs.limits import NO_LIMITS, Limits, within
 from .proof import ProofWork, prove
 from .runnables import require_comparable
 from .verdict import Status, Verdict

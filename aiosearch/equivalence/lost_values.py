@@ -20,9 +20,9 @@ import numpy as np
 from ..tensor.syntax.printer import number_text
 from ..tensor.terms import INPUT, LITERAL, Program, Term, walk
 from ..tensor.types import Place
+from .inputs.typical import TYPICAL, telling, tried_at, typical_inputs, typical_ranges
 from .rounding.machine import execute
 from .rounding.noise import TYPED, NoisyArray, stored_inputs
-from .typical_inputs import TYPICAL, telling, tried_at, typical_inputs, typical_ranges
 
 _ENOUGH = 0.5
 """The share of a value's elements that have to tell, or it counts as lost."""

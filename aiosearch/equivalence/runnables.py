@@ -12,9 +12,9 @@ from ..tensor.errors import ShapeError
 from ..tensor.floats import Array
 from ..tensor.terms import INPUT, LITERAL, Program, Term, walk
 from ..tensor.types import EXACT, DType, Place, TensorType
-from .distributions import NANS, SPECIAL, special
+from .inputs.distributions import NANS, SPECIAL, special
+from .inputs.draws import chosen_points, draw_for
 from .never_finite import never_finite
-from .program_inputs import chosen_points, draw_for
 from .rounding.machine import OWN, UNIT, execute
 from .rounding.noise import TYPED, TYPED_ROUGHLY, NoisyArray, stored_inputs
 from .rounding.tensorfloat import has_products

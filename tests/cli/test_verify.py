@@ -10,7 +10,7 @@ import pytest
 import testkit.programs.saved_graphs as saved_graphs
 from testkit.hosts.console import Cli, Outcome
 
-from aiosearch.equivalence.distributions import draw
+from aiosearch.equivalence.inputs.distributions import draw
 from aiosearch.tensor import DType, TensorType
 from aiosearch.tensor.programs import builtin
 from aiosearch.tensor.text import write

@@ -12,7 +12,7 @@ from testkit.kernels.pallas_run import results
 
 from aiosearch.codegen.lower.lowering import lower
 from aiosearch.equivalence import FloatEvidence
-from aiosearch.equivalence.distributions import SPECIAL
+from aiosearch.equivalence.inputs.distributions import SPECIAL
 from aiosearch.optimizer.race.referee_process import JudgeRequest, Referee
 from aiosearch.tensor import Program, apply, tensor
 from aiosearch.tensor.files import to_json

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from testkit.programs.float_pairs import RIGHT, WRONG, elementwise, over, softmax
 
-from aiosearch.equivalence.distributions import TIES, draw_inputs, special
 from aiosearch.equivalence.floats import SLACK, FloatStatus, compare_floats, compare_on
-from aiosearch.equivalence.program_inputs import FLOAT_DISTRIBUTIONS
+from aiosearch.equivalence.inputs.distributions import TIES, draw_inputs, special
+from aiosearch.equivalence.inputs.draws import FLOAT_DISTRIBUTIONS
 from aiosearch.equivalence.rounding.machine import MOST
 from aiosearch.equivalence.runnables import ExecutedProgram
 from aiosearch.tensor import DType, Program, ShapeError, Term, apply, literal, tensor

@@ -11,7 +11,7 @@ import pytest
 from testkit.programs.float_pairs import RIGHT, WRONG, over
 
 from aiosearch.equivalence import Status, compare_floats, compare_functions, verify_functions
-from aiosearch.equivalence.distributions import draw
+from aiosearch.equivalence.inputs.distributions import draw
 from aiosearch.equivalence.rounding.machine import DOUBLE, OWN, execute, rounded
 from aiosearch.tensor import DType, Program, ShapeError, TensorType, apply, tensor
 from aiosearch.tensor.floats import Array

@@ -43,8 +43,8 @@ from ...tensor.sizes import Dim
 from ...tensor.terms import INPUT, Program, Term, apply, walk
 from ...tensor.types import DType, Place
 from ..abstract_interpretation import sizes
-from ..distributions import draw_inputs
 from ..finite_field.definedness import Domains, Sign, ValueRange
+from ..inputs.distributions import draw_inputs
 from .elements import CutValue, ElementAlgebra, IndexedTensor
 from .work import ProofWork
 

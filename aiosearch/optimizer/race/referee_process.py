@@ -49,8 +49,8 @@ from ...equivalence.floats import (
     in_types,
     usual_distributions,
 )
-from ...equivalence.overflow_inputs import overflow_inputs
-from ...equivalence.program_inputs import FLOAT_DISTRIBUTIONS
+from ...equivalence.inputs.draws import FLOAT_DISTRIBUTIONS
+from ...equivalence.inputs.overflow import overflow_inputs
 from ...equivalence.rounding.machine import rounded
 from ...equivalence.rounding.noise import NoisyArray
 from ...equivalence.runnables import ExecutedProgram

@@ -10,8 +10,8 @@ import pytest
 from testkit.programs.float_pairs import RIGHT, elementwise, over, softmax
 from testkit.programs.random_programs import random_program
 
-from aiosearch.equivalence.distributions import draw_inputs
 from aiosearch.equivalence.float_differences import MARGIN, measured, real
+from aiosearch.equivalence.inputs.distributions import draw_inputs
 from aiosearch.equivalence.rounding.machine import MOST, execute
 from aiosearch.equivalence.rounding.noise import (
     REAL,

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from aiosearch.equivalence.distributions import DISTRIBUTIONS
 from aiosearch.equivalence.floats import FloatEvidence, compare_sides
+from aiosearch.equivalence.inputs.distributions import DISTRIBUTIONS
 from aiosearch.equivalence.rounding.machine import OWN, Emulated, Working, execute, rounded
 from aiosearch.equivalence.rounding.tensorfloat import TENSOR_FLOAT, in_tensor_float, product_unit
 from aiosearch.equivalence.runnables import ExecutedProgram

@@ -18,12 +18,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..tensor.errors import ShapeError
-from ..tensor.floats import Array
-from ..tensor.types import EXACT, DType, TensorType
-from .rounding.machine import rounded
-from .rounding.noise import NoisyArray
-from .runnables import RunnableSide
+from ...tensor.errors import ShapeError
+from ...tensor.floats import Array
+from ...tensor.types import EXACT, DType, TensorType
+from ..rounding.machine import rounded
+from ..rounding.noise import NoisyArray
+from ..runnables import RunnableSide
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..tensor.floats import Array
-from ..tensor.terms import Program
+from ...tensor.floats import Array
+from ...tensor.terms import Program
 from .distributions import DISTRIBUTIONS, TIES, draw_inputs
-from .singular_inputs import SINGULAR, has_singularities, singular_inputs
-from .typical_inputs import TYPICAL, typical_inputs
+from .singular import SINGULAR, has_singularities, singular_inputs
+from .typical import TYPICAL, typical_inputs
 
 FLOAT_DISTRIBUTIONS = (*DISTRIBUTIONS, *TYPICAL)
 """What the float layer draws from, in this order."""

@@ -14,15 +14,15 @@ from functools import partial
 
 import numpy as np
 
-from ..tensor.analysis.generalise import generalise
-from ..tensor.floats import Array
-from ..tensor.terms import Program
-from ..tensor.types import DType
-from .abstract_interpretation import sizes
+from ...tensor.analysis.generalise import generalise
+from ...tensor.floats import Array
+from ...tensor.terms import Program
+from ...tensor.types import DType
+from ..abstract_interpretation import sizes
+from ..rounding.machine import UNIT, rounded
+from ..rounding.noise import NoisyArray
+from ..runnables import ExecutedProgram
 from .distributions import draw_inputs
-from .rounding.machine import UNIT, rounded
-from .rounding.noise import NoisyArray
-from .runnables import ExecutedProgram
 
 _BASES = ("normal", "positive")
 """Distributions that are scaled: the first on which the original is accurate."""

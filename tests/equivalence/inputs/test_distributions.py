@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aiosearch.equivalence.distributions import (
+from aiosearch.equivalence.inputs.distributions import (
     ADVERSARIAL,
     DISTRIBUTIONS,
     EVERY,

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor.errors import ShapeError
-from ..tensor.floats import Array
-from ..tensor.terms import Program
-from ..tensor.types import EXACT, HALVES, WHOLE, DType, TensorType
-from .rounding.machine import rounded, working
+from ...tensor.errors import ShapeError
+from ...tensor.floats import Array
+from ...tensor.terms import Program
+from ...tensor.types import EXACT, HALVES, WHOLE, DType, TensorType
+from ..rounding.machine import rounded, working
 
 _LARGE = {DType.F16: 2.0**3, DType.BF16: 2.0**10, DType.F32: 2.0**10, DType.F64: 2.0**10}
 """Factor of `large` and `huge`: products of two such values stay finite in each type."""

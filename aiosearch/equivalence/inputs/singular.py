@@ -17,11 +17,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..tensor.floats import Array
-from ..tensor.terms import LITERAL, Program, Term, apply, literal
-from ..tensor.types import EXACT, DType, Place
+from ...tensor.floats import Array
+from ...tensor.terms import LITERAL, Program, Term, apply, literal
+from ...tensor.types import EXACT, DType, Place
+from ..rounding.machine import OWN, execute, rounded
 from .distributions import draw_inputs, input_draw
-from .rounding.machine import OWN, execute, rounded
 
 SINGULAR = "singular"
 """The name of the distribution."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aiosearch.equivalence.floats import compare_on
-from aiosearch.equivalence.overflow_inputs import overflow_inputs
+from aiosearch.equivalence.inputs.overflow import overflow_inputs
 from aiosearch.equivalence.rounding.machine import OWN, execute
 from aiosearch.equivalence.runnables import ExecutedProgram
 from aiosearch.tensor import Program, Term, apply, tensor

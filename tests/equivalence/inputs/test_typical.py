@@ -10,8 +10,8 @@ from testkit.programs.random_programs import random_program
 
 from aiosearch.capture import capture
 from aiosearch.equivalence.floats import FloatStatus, compare_floats
-from aiosearch.equivalence.program_inputs import draw_for
-from aiosearch.equivalence.typical_inputs import TYPICAL, typical_ranges
+from aiosearch.equivalence.inputs.draws import draw_for
+from aiosearch.equivalence.inputs.typical import TYPICAL, typical_ranges
 from aiosearch.tensor import Program, Term, apply, literal, tensor
 
 

@@ -4,7 +4,7 @@ Problem: weights of size one saturate the softmax of a transformer, so that roun
 gives; outside of its support a density is not finite; a label of -3 is no label. What a program is
 meant for is nowhere written down.
 
-Method: `input_uses` says which inputs are weights, whose normal values are divided by the root of
+Method: `uses` says which inputs are weights, whose normal values are divided by the root of
 their fan-in, and which are labels. If nearly all of the program's values say something on
 these (`telling`), that is all. Else other ranges of `_FLOATS` and `_WHOLES` are tried: one for all
 inputs, then one for each input in turn, as long as more of the values say something.
@@ -28,16 +28,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..tensor.analysis.generalise import generalise
-from ..tensor.errors import TensorError
-from ..tensor.floats import Array
-from ..tensor.terms import Program
-from ..tensor.types import EXACT, WHOLE, DType, TensorType
-from .abstract_interpretation import sizes
+from ...tensor.analysis.generalise import generalise
+from ...tensor.errors import TensorError
+from ...tensor.floats import Array
+from ...tensor.terms import Program
+from ...tensor.types import EXACT, WHOLE, DType, TensorType
+from ..abstract_interpretation import sizes
+from ..rounding.machine import UNIT, execute, rounded
+from ..rounding.noise import TYPED, NoisyArray, stored_inputs
 from .distributions import InputDraw, input_draw, numbers
-from .input_uses import input_uses
-from .rounding.machine import UNIT, execute, rounded
-from .rounding.noise import TYPED, NoisyArray, stored_inputs
+from .uses import input_uses
 
 TYPICAL = ("typical", "typical-uneven", "typical-small")
 """Names of the distributions of typical inputs: as they are, of uneven size, and small."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aiosearch.equivalence.input_limits import InputLimits, LimitedSide
-from aiosearch.equivalence.program_inputs import FLOAT_DISTRIBUTIONS
+from aiosearch.equivalence.inputs.draws import FLOAT_DISTRIBUTIONS
+from aiosearch.equivalence.inputs.limits import InputLimits, LimitedSide
 from aiosearch.equivalence.runnables import ExecutedProgram
 from aiosearch.tensor import Program, ShapeError, tensor
 

@@ -1,0 +1,1 @@
+"""Inputs on which programs are compared: what they are drawn from, and what a user says of them."""
