@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .checks.verdict import Status, Verdict
     from .display.search_report import SearchReport
     from .display.status_line import ProgressLine
-    from .equivalence.judging import verify
+    from .equivalence import verify
     from .errors import AiosearchError, JournalError, ProblemError, StrategyError, WorkerError
     from .limits import Limits
     from .optimizer import Optimized, optimize, optimize_sync, optimized
@@ -74,7 +74,7 @@ __getattr__ = lazily(
         "Verifier": ".checks.service",
         "Status": ".checks.verdict",
         "Verdict": ".checks.verdict",
-        "verify": ".equivalence.judging",
+        "verify": ".equivalence",
         "SearchReport": ".display.search_report",
         "ProgressLine": ".display.status_line",
         "AiosearchError": ".errors",

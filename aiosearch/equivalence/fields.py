@@ -36,11 +36,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..documents import Document
+from ..tensor.analysis.abstract_interpretation import sizes
 from ..tensor.errors import ShapeError
 from ..tensor.evaluation import evaluate
 from ..tensor.terms import Program, Term
 from ..tensor.types import DType
-from .abstract_interpretation import sizes
 from .finite_field import random_primes as drawn
 from .finite_field.array_algebra import Array, Fields, array
 from .finite_field.definedness import PARTIAL, domains

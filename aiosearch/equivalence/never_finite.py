@@ -19,10 +19,17 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ..tensor.algebra import Function
+from ..tensor.analysis.abstract_interpretation import (
+    FactAlgebra,
+    joint,
+    product_shape,
+    reduced,
+    run,
+    sizes,
+)
 from ..tensor.errors import ShapeError
 from ..tensor.terms import Program
 from ..tensor.types import DType
-from .abstract_interpretation import FactAlgebra, joint, product_shape, reduced, run, sizes
 
 
 @dataclass(frozen=True)

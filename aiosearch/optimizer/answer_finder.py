@@ -26,7 +26,7 @@ from anyio import to_thread
 from ..capture.jax_types import Leaf, PyTree
 from ..capture.names import title
 from ..codegen.native import NativeError, embedded_programs, llvm_library, register_program
-from ..equivalence.floats import FloatEvidence
+from ..equivalence import FloatEvidence
 from ..measure import ArrayType, Executor, Failure, JaxExecutor
 from ..measure.ratios import LOUD
 from ..pool import usable_cores

@@ -12,7 +12,7 @@ from ..output.streams import UsageError
 from .fields import split
 
 if TYPE_CHECKING:
-    from ...equivalence.inputs.limits import Limits
+    from ...equivalence import Limits
     from ...tensor.floats import Array
 
 
@@ -25,7 +25,7 @@ class ProgramUse:
 
     def limits(self, names: Sequence[str]) -> Limits:
         """The limits of inputs that are called so, by position."""
-        from ...equivalence.inputs.limits import InputLimits
+        from ...equivalence import InputLimits
 
         return {
             _place("--input", name, names): InputLimits(low, high)

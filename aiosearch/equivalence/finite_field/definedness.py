@@ -26,9 +26,16 @@ from enum import IntEnum
 from fractions import Fraction
 
 from ...tensor.algebra import Function
+from ...tensor.analysis.abstract_interpretation import (
+    FactAlgebra,
+    joint,
+    product_shape,
+    reduced,
+    run,
+    sizes,
+)
 from ...tensor.terms import Program
 from ...tensor.types import DType
-from ..abstract_interpretation import FactAlgebra, joint, product_shape, reduced, run, sizes
 
 PARTIAL = ("sqrt", "log", "a quotient")
 """Names of functions whose domain `Domains` tracks; others are taken at their name."""

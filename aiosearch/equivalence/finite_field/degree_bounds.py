@@ -25,8 +25,15 @@ from fractions import Fraction
 from functools import reduce
 
 from ...tensor.algebra import Function
+from ...tensor.analysis.abstract_interpretation import (
+    FactAlgebra,
+    joint,
+    product_shape,
+    reduced,
+    run,
+    sizes,
+)
 from ...tensor.terms import Program
-from ..abstract_interpretation import FactAlgebra, joint, product_shape, reduced, run, sizes
 
 
 @dataclass(frozen=True, slots=True)

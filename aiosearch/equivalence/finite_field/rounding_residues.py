@@ -19,13 +19,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...tensor.analysis.abstract_interpretation import sizes
 from ...tensor.analysis.generalise import generalise
 from ...tensor.errors import TensorError
 from ...tensor.evaluation import step
 from ...tensor.mugraph import RESULT
 from ...tensor.terms import INPUT, Program, Term
 from ...tensor.types import EXACT
-from ..abstract_interpretation import sizes
 from . import random_primes
 from .array_algebra import Array, Fields, array
 from .extension_field import ExtensionField, FieldObstacle

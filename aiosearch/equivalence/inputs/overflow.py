@@ -14,11 +14,11 @@ from functools import partial
 
 import numpy as np
 
+from ...tensor.analysis.abstract_interpretation import sizes
 from ...tensor.analysis.generalise import generalise
 from ...tensor.floats import Array
 from ...tensor.terms import Program
 from ...tensor.types import DType
-from ..abstract_interpretation import sizes
 from ..rounding.machine import UNIT, rounded
 from ..rounding.noise import NoisyArray
 from ..runnables import ExecutedProgram

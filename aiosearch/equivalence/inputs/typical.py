@@ -28,12 +28,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ...tensor.analysis.abstract_interpretation import sizes
 from ...tensor.analysis.generalise import generalise
 from ...tensor.errors import TensorError
 from ...tensor.floats import Array
 from ...tensor.terms import Program
 from ...tensor.types import EXACT, WHOLE, DType, TensorType
-from ..abstract_interpretation import sizes
 from ..rounding.machine import UNIT, execute, rounded
 from ..rounding.noise import TYPED, NoisyArray, stored_inputs
 from .distributions import InputDraw, input_draw, numbers

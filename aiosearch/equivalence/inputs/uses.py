@@ -14,8 +14,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ...tensor.algebra import Function
+from ...tensor.analysis.abstract_interpretation import (
+    FactAlgebra,
+    joint,
+    product_shape,
+    reduced,
+    run,
+    sizes,
+)
 from ...tensor.terms import Program
-from ..abstract_interpretation import FactAlgebra, joint, product_shape, reduced, run, sizes
 
 _NO_INPUTS: frozenset[int] = frozenset()
 

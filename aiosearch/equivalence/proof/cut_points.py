@@ -35,6 +35,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...tensor.algebra import Function
+from ...tensor.analysis.abstract_interpretation import sizes
 from ...tensor.analysis.generalise import Generalised
 from ...tensor.errors import TensorError
 from ...tensor.evaluation import evaluate, step
@@ -42,7 +43,6 @@ from ...tensor.floats import Array, Floats
 from ...tensor.sizes import Dim
 from ...tensor.terms import INPUT, Program, Term, apply, walk
 from ...tensor.types import DType, Place
-from ..abstract_interpretation import sizes
 from ..finite_field.definedness import Domains, Sign, ValueRange
 from ..inputs.distributions import draw_inputs
 from .elements import CutValue, ElementAlgebra, IndexedTensor

@@ -35,7 +35,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...equivalence.finite_field.array_algebra import Array
+from ...equivalence.finite_field import Array
 from ...tensor import Program, ShapeError, Term
 from ...tensor.analysis.generalise import Generalised, generalise
 from ...tensor.analysis.substitution import substituted

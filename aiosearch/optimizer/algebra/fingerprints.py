@@ -35,17 +35,20 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...equivalence.abstract_interpretation import FactAlgebra, joint, product_shape, reduced
-from ...equivalence.finite_field import random_primes
-from ...equivalence.finite_field.array_algebra import Array, Fields, array
-from ...equivalence.finite_field.extension_field import (
+from ...equivalence.finite_field import (
+    Array,
     ExponentialSum,
     ExtensionField,
     FieldObstacle,
+    Fields,
     Value,
+    array,
+    random_elements,
+    random_prime,
 )
 from ...tensor import DType, ShapeError, Term
 from ...tensor.algebra import Function
+from ...tensor.analysis.abstract_interpretation import FactAlgebra, joint, product_shape, reduced
 from ...tensor.evaluation import step
 from ...tensor.types import Shape
 from .terms import sizes
@@ -148,7 +151,7 @@ class Fingerprints:
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
-        self._field = ExtensionField(random_primes.prime(seed, 0), repr(seed).encode(), _MOST_TERMS)
+        self._field = ExtensionField(random_prime(seed, 0), repr(seed).encode(), _MOST_TERMS)
         self.algebra: Any = Fields(self._field)
         """Evaluates operators on arrays of field elements, for `tensor.evaluation`."""
         self._series = Series(self._field)
@@ -180,7 +183,7 @@ class Fingerprints:
             return None
         # By position and not by name: equal programs whose inputs are called otherwise have equal
         # values.
-        values = random_primes.elements(self._field.prime, count, "input", self._seed, index)
+        values = random_elements(self._field.prime, count, "input", self._seed, index)
         return array(values).reshape(shape)
 
     def _value(self, term: Term, operands: list[Array | None]) -> Array | None:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ...equivalence.rounding.machine import UNIT
+from ...equivalence import UNIT
 from ...tensor import Program
 from ..array_types import array_types
 from .candidate_names import GUARDED

@@ -21,8 +21,7 @@ import jax
 from anyio import to_thread
 
 from ...capture.jax_types import Leaf
-from ...equivalence.floats import FloatEvidence
-from ...equivalence.rounding.tensorfloat import product_unit
+from ...equivalence import FloatEvidence, product_unit
 from ...measure import Cause, Compiled, Executor, Failure
 from ...tensor import Program
 from ...tensor.files import to_json

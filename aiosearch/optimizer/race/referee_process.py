@@ -39,21 +39,21 @@ from msgspec import Struct
 
 from ..._blocking import to_the_end
 from ...capture.jax_types import Leaf
-from ...equivalence.floats import (
+from ...equivalence import (
     ENOUGH,
+    FLOAT_DISTRIBUTIONS,
     GIVEN,
+    ExecutedProgram,
     FloatEvidence,
     FloatStatus,
+    NoisyArray,
     Trial,
     compare_outputs,
     in_types,
+    overflow_inputs,
+    rounded,
     usual_distributions,
 )
-from ...equivalence.inputs.draws import FLOAT_DISTRIBUTIONS
-from ...equivalence.inputs.overflow import overflow_inputs
-from ...equivalence.rounding.machine import rounded
-from ...equivalence.rounding.noise import NoisyArray
-from ...equivalence.runnables import ExecutedProgram
 from ...measure import Draw, ExecutorError, Failure
 from ...measure.protocol import Parcel
 from ...measure.random_inputs import draw

@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ...equivalence.floats import FloatEvidence
+from ...equivalence import FloatEvidence
 from ...measure import Race, Ratio
 from ...measure.ratios import interval
 from ..candidates.generation import CandidateSource

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from ...equivalence.floats import FloatEvidence
+from ...equivalence import FloatEvidence
 from ...measure import Executor, Race
 from ...tensor import Program
 from ..candidates.generation import CandidateSource

@@ -23,7 +23,7 @@ import jax
 from jax.extend.core import Var
 
 from ...capture.jax_types import Leaf, aval
-from ...equivalence.floats import in_types
+from ...equivalence import in_types
 from ..jax_settings import use_settings
 from .pieces import Piece, Subject
 from .traced import CutFunction

@@ -13,9 +13,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ..tensor.errors import ShapeError
-from ..tensor.evaluation import evaluate
-from ..tensor.terms import Program, Term
+from ..errors import ShapeError
+from ..evaluation import evaluate
+from ..terms import Program, Term
 
 
 class TensorFact(Protocol):
