@@ -13,6 +13,9 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 Point: TypeAlias = tuple[int, ...]
 """The positions of the chosen values, one for each parameter."""
+ParameterValues: TypeAlias = Mapping[str, Any]
+"""The values of a point by the names of their parameters. A space whose parameters are fixed reads
+them as a struct of its own, such as `ReductionValues`."""
 ScheduleT = TypeVar("ScheduleT")
 
 
@@ -51,7 +54,7 @@ class ScheduleSpace(Protocol[ScheduleT]):
     @property
     def constraints(self) -> Sequence[ScheduleConstraint]: ...
 
-    def schedule(self, chosen: Mapping[str, Any]) -> ScheduleT:
+    def schedule(self, chosen: ParameterValues) -> ScheduleT:
         """The schedule of the values in `chosen`, which go together."""
         ...
 
@@ -146,7 +149,7 @@ def _is_legal(space: ScheduleSpace[ScheduleT], point: Point) -> bool:
     )
 
 
-def _values(space: ScheduleSpace[ScheduleT], point: Point) -> dict[str, Any]:
+def _values(space: ScheduleSpace[ScheduleT], point: Point) -> ParameterValues:
     return {
         parameter.name: parameter.values[at]
         for parameter, at in zip(space.parameters, point, strict=True)

@@ -8,12 +8,13 @@ nothing is compiled here. `docs/why/kernels.md` lists what is free and what limi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from ...ir import ReductionKind, TileKernel
 from ...native.machine import CpuMachine
 from ...schedule.space import (
+    ParameterValues,
     ScheduleChoice,
     ScheduleConstraint,
     ScheduleParameter,
@@ -83,6 +84,15 @@ def dissimilar_schedules(
     return [*chosen, *remaining[: most - len(chosen)]]
 
 
+class ElementwiseValues(NamedTuple):
+    """The values of a point of the space of kernels without a reduction."""
+
+    block: int
+    """The most elements of a block."""
+    width: int
+    """Bytes of a vector; 0 stands for the widest."""
+
+
 class _ElementwiseSpace:
     """The space of kernels without a reduction worth a register tile: blocks of whole rows, and the
     width of vectors."""
@@ -96,8 +106,9 @@ class _ElementwiseSpace:
         self.constraints = (ScheduleConstraint(("block",), self._cuts_otherwise),)
         self.seconds = predictor.seconds
 
-    def schedule(self, chosen: Mapping[str, Any]) -> Schedule:
-        return Schedule(self._tiles(chosen["block"]), width=chosen["width"])
+    def schedule(self, chosen: ParameterValues) -> Schedule:
+        values = ElementwiseValues(**chosen)
+        return Schedule(self._tiles(values.block), width=values.width)
 
     def _cuts_otherwise(self, block: int) -> bool:
         """Whether blocks of this size have other tiles than blocks of `_ELEMENTS_PER_BLOCK`; small

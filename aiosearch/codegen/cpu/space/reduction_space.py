@@ -31,16 +31,16 @@ cached lookup each; ranking this space takes a third of a second.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ....tensor.types import HALVES
 from ...ir import LoopIndex, TileKernel, single_index
 from ...native.machine import CpuMachine
-from ...schedule.space import ScheduleConstraint, ScheduleParameter
+from ...schedule.space import ParameterValues, ScheduleConstraint, ScheduleParameter
 from ..cost.kernel_cost import KernelCost
 from ..emit.panels import is_transposable
 from ..index_roles import (
@@ -65,6 +65,7 @@ from .parameter_values import (
     PANEL_COUNTS,
     PREFETCH_DISTANCE_FACTORS,
     UNROLL_FACTORS,
+    LaneReductionCounts,
     RegisterCounts,
     RowSharing,
     SerialTile,
@@ -141,13 +142,16 @@ class PrefetchSpace:
                 PrefetchParameters._fields,
                 lambda *chosen: self._may_prefetch_down(PrefetchParameters(*chosen)),
             ),
-            ScheduleConstraint((*PrefetchParameters._fields, "nearest"), self._may_prefetch_to_l1),
+            ScheduleConstraint(
+                (*PrefetchParameters._fields, "nearest"),
+                lambda *chosen: self._may_prefetch_to_l1(
+                    PrefetchParameters(*chosen[:-1]), nearest=chosen[-1]
+                ),
+            ),
         )
 
-    def distance_and_direction(self, *chosen: Any) -> tuple[int, bool]:
-        """The distance, and whether it is along the rows; takes the values of `PrefetchParameters`
-        one by one."""
-        of = PrefetchParameters(*chosen)
+    def distance_and_direction(self, of: PrefetchParameters) -> tuple[int, bool]:
+        """The distance, and whether it is along the rows."""
         distance = self.distance(of)
         return distance, distance > 0 and self.is_across(of)
 
@@ -218,17 +222,67 @@ class PrefetchSpace:
         along_rows = of._replace(down=False)
         return not of.down or (self.is_across(along_rows) and self.distance(of) > 0)
 
-    def _may_prefetch_to_l1(self, *chosen: Any) -> bool:
+    def _may_prefetch_to_l1(self, of: PrefetchParameters, *, nearest: bool) -> bool:
         """Allows `nearest` only for prefetches of later rows, as those along the rows always go to
         L1."""
-        *fetched, nearest = chosen
-        of = PrefetchParameters(*fetched)
         return not nearest or (self.distance(of) > 0 and not self.is_across(of))
 
 
-_TILING_PARAMETERS = ("registers", "width", "panels", "row", "serial")
-"""The parameters on which tile sizes depend, in the order of the arguments of
-`ReductionSpace._choose_tiling`."""
+class TilingParameters(NamedTuple):
+    """The parameters on which tile sizes depend, in the order of the constraints that name them."""
+
+    registers: RegisterCounts
+    width: int
+    panels: int
+    row: int
+    serial: SerialTile
+
+
+class ReductionValues(NamedTuple):
+    """The values of a point of `ReductionSpace`; a field for each of its parameters."""
+
+    packed: bool
+    """Whether inputs are packed into panels beforehand."""
+    coded: bool
+    """Whether packed panels are compressed."""
+    registers: RegisterCounts
+    panels: int
+    """How many panels of columns a block has."""
+    row: int
+    """Rows of a block."""
+    serial: SerialTile
+    keeps: bool
+    """Whether a block keeps what it copied for its next pass along the serial index."""
+    shared: RowSharing
+    laid: bool
+    """Whether each block packs panels for itself."""
+    wide: bool
+    """Whether 16-bit elements are widened before they are multiplied."""
+    ahead: float | None
+    nearest: bool
+    """Whether what is prefetched goes to L1."""
+    down: bool
+    unrolled: int
+    lanes: LaneReductionCounts | None
+    chains: int
+    """Accumulators of a sum along the lanes; 0 for the default."""
+    fastest: str | None
+    """The index along which blocks follow each other; `None` for the innermost."""
+    width: int
+    """Bytes of a vector; 0 stands for the widest."""
+
+    @property
+    def tiling(self) -> TilingParameters:
+        """What tile sizes depend on."""
+        return TilingParameters(self.registers, self.width, self.panels, self.row, self.serial)
+
+    @property
+    def prefetch(self) -> PrefetchParameters:
+        """What the prefetch distance depends on."""
+        return PrefetchParameters(
+            self.packed, self.coded, self.laid, self.registers, self.width, self.panels,
+            self.serial, self.down, self.ahead,
+        )  # fmt: skip
 
 
 class ReductionSpace:
@@ -353,50 +407,53 @@ class ReductionSpace:
             *self._prefetching.constraints,
             *self._lane_reductions.constraints,
             ScheduleConstraint(("serial", "keeps"), self._may_keep),
-            ScheduleConstraint((*_TILING_PARAMETERS, "coded"), self._cuts_codes),
-            ScheduleConstraint((*_TILING_PARAMETERS, "packed", "laid"), self._cuts_vectors),
-            ScheduleConstraint((*_TILING_PARAMETERS, "fastest"), self._changes_order),
+            ScheduleConstraint((*TilingParameters._fields, "coded"), _of_tiling(self._cuts_codes)),
             ScheduleConstraint(
-                (*_TILING_PARAMETERS, "packed", "laid", "shared", "keeps", "wide"), self._fits_l2
+                (*TilingParameters._fields, "packed", "laid"), _of_tiling(self._cuts_vectors)
+            ),
+            ScheduleConstraint(
+                (*TilingParameters._fields, "fastest"), _of_tiling(self._changes_order)
+            ),
+            ScheduleConstraint(
+                (*TilingParameters._fields, "packed", "laid", "shared", "keeps", "wide"),
+                _of_tiling(self._fits_l2),
             ),
         )
 
-    def schedule(self, chosen: Mapping[str, Any]) -> Schedule:
-        """The schedule of a point, which maps parameter names to values."""
-        packed, coded, registers = chosen["packed"], chosen["coded"], chosen["registers"]
-        wide = chosen["wide"]
+    def schedule(self, chosen: ParameterValues) -> Schedule:
+        """The schedule of a point."""
+        values = ReductionValues(**chosen)
+        packed, coded, registers = values.packed, values.coded, values.registers
         rows, vectors, matrix = registers
-        panel = self._panel(registers, chosen["width"])
-        ahead, across = self._chosen_prefetch(
-            *(chosen[name] for name in PrefetchParameters._fields)
-        )
+        panel = self._panel(registers, values.width)
+        ahead, across = self._chosen_prefetch(values.prefetch)
         return Schedule(
-            self._chosen_tiling(*(chosen[name] for name in _TILING_PARAMETERS)).tiles,
-            chosen["serial"][0],
+            self._chosen_tiling(values.tiling).tiles,
+            values.serial[0],
             RegisterRequest(
                 rows,
                 vectors,
-                chosen["unrolled"],
+                values.unrolled,
                 ahead,
                 matrix,
                 # Along the rows the distance is short: lines are used soon, so they go to L1.
-                chosen["nearest"] or across,
+                values.nearest or across,
                 across,
-                self._lane_reductions.sum_tile(packed, chosen["laid"], chosen["lanes"]),
-                chosen["chains"],
+                self._lane_reductions.sum_tile(packed, values.laid, values.lanes),
+                values.chains,
             ),
             self._chosen_layouts(packed, coded, panel),
-            self._copied(chosen["shared"]),
+            self._copied(values.shared),
             _without_pairs_if_widened(
-                self._transposed(packed, chosen["laid"], registers, chosen["shared"]), wide
+                self._transposed(packed, values.laid, registers, values.shared), values.wide
             ),
             _without_pairs_if_widened(
-                self._chosen_layouts(packed, None, panel) if chosen["laid"] else {}, wide
+                self._chosen_layouts(packed, None, panel) if values.laid else {}, values.wide
             ),
-            chosen["fastest"],
-            chosen["keeps"],
-            chosen["width"],
-            wide,
+            values.fastest,
+            values.keeps,
+            values.width,
+            values.wide,
         )
 
     def _panel(self, registers: RegisterCounts, width: int) -> int:
@@ -430,19 +487,17 @@ class ReductionSpace:
         """Names of the inputs that each block copies."""
         return tuple(self._shared) if shared is RowSharing.COPIED else ()
 
-    def _choose_tiling(
-        self, registers: RegisterCounts, width: int, panels: int, row: int, serial: SerialTile
-    ) -> Schedule:
+    def _choose_tiling(self, of: TilingParameters) -> Schedule:
         """A schedule with tile sizes and nothing else."""
         roles, tiles = self._roles, dict(self._unit_tiles)
         if roles.along in roles.blocked and roles.along is not None:
-            column = self._column(panels, self._panel(registers, width))
+            column = self._column(of.panels, self._panel(of.registers, of.width))
             # The constraint `_has_columns` is listed first and has dropped these points.
             assert column is not None, "there are not so many panels"
             tiles[roles.along.name] = column
         if roles.row in roles.blocked and roles.row is not None:
-            tiles[roles.row.name] = row
-        name, length = serial
+            tiles[roles.row.name] = of.row
+        name, length = of.serial
         if name is not None:
             tiles[name] = length
         return Schedule(tiles)
@@ -609,46 +664,56 @@ class ReductionSpace:
         """Allows `keeps` only where a second pass along the serial index reads a tile again."""
         return not keeps or serial[0] in self._footprints[False].kept_along
 
-    def _cuts_codes(self, *chosen: Any) -> bool:
+    def _cuts_codes(self, of: TilingParameters, coded: bool) -> bool:
         """Drops tilings that cut a coded panel: its exceptions are listed per panel."""
-        *tiled, coded = chosen
         if not coded:
             return True
-        tiling, panel = self._chosen_tiling(*tiled), self._panel(*tiled[:2])
+        tiling, panel = self._chosen_tiling(of), self._panel(of.registers, of.width)
         return not any(
             column.size % panel or tiling.tile(column) % panel for column in self._codable.values()
         )
 
-    def _cuts_vectors(self, *chosen: Any) -> bool:
+    def _cuts_vectors(self, of: TilingParameters, packed: bool, laid: bool) -> bool:
         """Drops tilings whose tile along packed columns is not whole vectors."""
-        *tiled, packed, laid = chosen
         columns = self._packed_columns(packed, laid)
         if not columns:
             return True
-        tiling, lanes = self._chosen_tiling(*tiled), self._vector(tiled[1]) // 4
+        tiling, lanes = self._chosen_tiling(of), self._vector(of.width) // 4
         return not any(
             tiling.tile(column) % lanes for column in columns if tiling.count(column) > 1
         )
 
-    def _changes_order(self, *chosen: Any) -> bool:
+    def _changes_order(self, of: TilingParameters, fastest: str | None) -> bool:
         """Allows `fastest` only for an index that is cut, other than the last cut one, which runs
         fastest by default."""
-        *tiled, fastest = chosen
         if fastest is None:
             return True
-        tiling = self._chosen_tiling(*tiled)
+        tiling = self._chosen_tiling(of)
         cut = [index.name for index in self._roles.blocked if tiling.count(index) > 1]
         return fastest in cut[:-1]
 
-    def _fits_l2(self, *chosen: Any) -> bool:
+    def _fits_l2(
+        self,
+        of: TilingParameters,
+        packed: bool,
+        laid: bool,
+        shared: RowSharing,
+        keeps: bool,
+        wide: bool,
+    ) -> bool:
         """Drops schedules whose blocks keep more than L2 holds."""
-        *tiled, packed, laid, shared, keeps, wide = chosen
         copied = (*self._copied(shared), *(self._panels[packed] if laid else ()))
-        serial, _ = tiled[-1]
+        serial, _ = of.serial
         footprint = self._footprints[wide].bytes(
-            self._chosen_tiling(*tiled).tiles, serial, keeps, copied
+            self._chosen_tiling(of).tiles, serial, keeps, copied
         )
         return footprint <= self._l2_bytes
+
+
+def _of_tiling(holds: Callable[..., bool]) -> Callable[..., bool]:
+    """Calls `holds` with the first values as `TilingParameters`, and the others behind them."""
+    count = len(TilingParameters._fields)
+    return lambda *values: holds(TilingParameters(*values[:count]), *values[count:])
 
 
 def _without_pairs_if_widened(laid: dict[str, PackedLayout], wide: bool) -> dict[str, PackedLayout]:

@@ -20,18 +20,19 @@ See docs/why/kernels.md, "Folds in parts".
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ....tensor.types import BYTES
 from ... import ir
 from ...errors import CannotPrint
 from ...schedule.plans import ModulePlan, ModulePlans, best_plans
 from ...schedule.space import (
+    ParameterValues,
     Point,
     ScheduleChoice,
     ScheduleConstraint,
@@ -88,7 +89,7 @@ class SplitSpace:
             ),
         ]
 
-    def schedule(self, chosen: Mapping[str, Any]) -> SplitTilings:
+    def schedule(self, chosen: ParameterValues) -> SplitTilings:
         named = next(((name, parts) for name, parts in chosen.items() if parts > 1), None)
         tilings = self._whole if named is None else self._halves(*named)
         assert tilings is not None, "a fold that cannot be split is not legal"

@@ -19,15 +19,21 @@ See docs/why/kernels.md, "The same kernel for a GPU".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ... import ir
 from ...errors import CannotPrint
-from ...schedule.space import ScheduleChoice, ScheduleConstraint, ScheduleParameter, ranked_choices
+from ...schedule.space import (
+    ParameterValues,
+    ScheduleChoice,
+    ScheduleConstraint,
+    ScheduleParameter,
+    ranked_choices,
+)
 from ..contractions import matrices
 from ..cost.block_demand import BlockDemand, block_demand
 from ..cost.kernel_cost import (
@@ -167,7 +173,7 @@ class TilingSpace:
             ScheduleConstraint((*tiles, _STAGES), self._finds_shared_memory),
         ]
 
-    def schedule(self, chosen: Mapping[str, Any]) -> Tiling:
+    def schedule(self, chosen: ParameterValues) -> Tiling:
         tiles = {
             parameter.name: chosen[parameter.name]
             for parameter in self._tiles
@@ -212,13 +218,13 @@ class TilingSpace:
             return block_demand(TileLayout(self._nodes, Tiling(named)))
         return None
 
-    def _is_another_order(self, *chosen: Any) -> bool:
+    def _is_another_order(self, *chosen: int | str | None) -> bool:
         """Whether `fastest` is None, or an index that is cut and not the first of these."""
         *tiles, fastest = chosen
         cut = [
             loop_index.name
             for loop_index, tile in zip(self._grid, tiles, strict=True)
-            if tile < loop_index.size
+            if isinstance(tile, int) and tile < loop_index.size
         ]
         return fastest is None or fastest in cut[1:]
 
