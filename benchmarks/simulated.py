@@ -124,7 +124,7 @@ class OneByOne:
         if isinstance(event, Opened):
             self._tasks += [task.id for task in event.tasks]
         elif isinstance(event, Idle):
-            self._idle.append(event.seat)
+            self._idle.append(event.worker)
         while self._tasks and self._idle:
             yield Assign(self._idle.pop(), (self._tasks.pop(),), depth=0 if self._root else 1)
             self._root = True

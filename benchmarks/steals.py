@@ -149,7 +149,7 @@ def through_memory(steals: int, life: Life) -> tuple[list[float], float]:
 
 
 class OneByOne:
-    """Cuts the root into pieces once, and deals them to the only seat, one at a time."""
+    """Cuts the root into pieces once, and deals them to the only worker, one at a time."""
 
     api = API
 
@@ -163,10 +163,10 @@ class OneByOne:
         match event:
             case Opened(tasks=tasks):
                 self._tasks += [task.id for task in tasks]
-            case Idle(seat=seat) if self._tasks and not self._cut:
+            case Idle(worker=seat) if self._tasks and not self._cut:
                 self._cut = True
                 yield Assign(seat, (self._tasks.pop(),), depth=CUT)
-            case Idle(seat=seat) if self._tasks:
+            case Idle(worker=seat) if self._tasks:
                 now = time.perf_counter()
                 if self._dealt:
                     self.times.append((now - self._dealt) * 1e6)

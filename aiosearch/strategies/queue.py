@@ -1,11 +1,11 @@
 """The built-in strategy: one shared priority queue of subtrees.
 
-Idle seats get the best tasks of the queue, in turn; when few are ready, the seats that hold most
-(`Holders`) are asked for half. With two seats:
+Idle workers get the best tasks of the queue, in turn; when few are ready, those workers that hold
+most (`Holders`) are asked for half. With two workers:
 
-    Opened(root)            Assign(seat 0, root), Ask(seat 0)
-    Idle(seat 1)            nothing is ready yet
-    Opened(half, seat 0)    Assign(seat 1, half), Ask(...) to have one more ready
+    Opened(root)            Assign(worker 0, root), Ask(worker 0)
+    Idle(worker 1)            nothing is ready yet
+    Opened(half, worker 0)    Assign(worker 1, half), Ask(...) to have one more ready
 
 Cost: O(log n) for a task and for a report. See docs/why/strategies.md.
 """
@@ -19,7 +19,7 @@ from .contract import API, Ask, Assign, Command, Event, Idle, Joined, Lost, Open
 
 
 class Holders:
-    """Busy seats by the share of the tree that they hold, as far as one can tell."""
+    """Busy workers by the share of the tree that they hold, as far as one can tell."""
 
     def __init__(self) -> None:
         self._weights: dict[int, float] = {}
@@ -27,18 +27,18 @@ class Holders:
         self._rich: list[tuple[float, int]] = []
         self._all: list[tuple[float, int]] = []
 
-    def __contains__(self, seat: int) -> bool:
-        return seat in self._weights
+    def __contains__(self, worker: int) -> bool:
+        return worker in self._weights
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._weights)
 
-    def hold(self, seat: int, weight: float, surplus: int = 0) -> None:
-        """A seat holds `weight` now, and is known to have `surplus` subtrees to give away."""
-        self._weights[seat], self._surplus[seat] = weight, surplus
-        heapq.heappush(self._all, (-weight, seat))
+    def hold(self, worker: int, weight: float, surplus: int = 0) -> None:
+        """A worker holds `weight` now, and is known to have `surplus` subtrees to give away."""
+        self._weights[worker], self._surplus[worker] = weight, surplus
+        heapq.heappush(self._all, (-weight, worker))
         if surplus > 1:
-            heapq.heappush(self._rich, (-weight, seat))
+            heapq.heappush(self._rich, (-weight, worker))
         # Entries that are no longer true stay in the heaps; rebuilt before they are four fifths of
         # them
         if len(self._all) > 4 * len(self._weights) + 64:
@@ -47,18 +47,18 @@ class Holders:
             heapq.heapify(self._all)
             heapq.heapify(self._rich)
 
-    def part(self, seat: int, weight: float, subtrees: int) -> None:
-        """A seat has given `weight` away, in so many `subtrees`."""
-        if seat in self._weights:
-            left = self._surplus[seat] - subtrees
-            self.hold(seat, max(self._weights[seat] - weight, 0.0), left)
+    def part(self, worker: int, weight: float, subtrees: int) -> None:
+        """A worker has given `weight` away, in so many `subtrees`."""
+        if worker in self._weights:
+            left = self._surplus[worker] - subtrees
+            self.hold(worker, max(self._weights[worker] - weight, 0.0), left)
 
-    def drop(self, seat: int) -> None:
-        """A seat holds nothing any more."""
-        self._weights.pop(seat, None)
+    def drop(self, worker: int) -> None:
+        """A worker holds nothing any more."""
+        self._weights.pop(worker, None)
 
     def heaviest(self, rich: bool) -> int | None:
-        """Takes the seat that holds most off the list, until it is said to `hold` something
+        """Takes the worker that holds most off the list, until it is said to `hold` something
         again; of the `rich` only, which are known to have a surplus."""
         heap = self._rich if rich else self._all
         while heap:
@@ -80,15 +80,15 @@ SECONDS_PER_SUBTREE = 50e-6
 MOST_AT_ONCE = 16
 MOST_READY = 32
 """Tasks that lie ready. What is cut off before it is wanted is often cut too small, and with a
-thousand seats the host has no time to move it."""
+thousand workers the host has no time to move it."""
 
 
 class Queue:
-    """Deals the best tasks to whoever is idle, and keeps some ready, if there are few one a seat.
+    """Deals the best tasks to whoever is idle, and keeps some ready, if there are few one a worker.
 
-    Nobody chooses a splitting depth: a seat keeps what it has until another one may run dry, and
-    then the seats that hold most part with half of it. For seats of other machines a second task
-    lies ready: what a seat far away parts with is on its way for a while, and what it asks for as
+    Nobody chooses a splitting depth: a worker keeps what it has until another one may run dry, and
+    then those that hold most part with half of it. For workers of other machines a second task lies
+    ready: what a worker far away parts with is on its way for a while, and what it asks for as
     well; a larger stock hides the first of the two.
     """
 
@@ -102,76 +102,76 @@ class Queue:
         self._ranks: dict[int, int] = {}
         self._asked: set[int] = set()
         self._giver: int | None = None
-        """The seat that has just parted with something, and tells in its next `Reported`
+        """The worker that has just parted with something, and tells in its next `Reported`
         what it has left."""
-        self._seats: set[int] = set()
+        self._workers: set[int] = set()
         self._elsewhere: set[int] = set()
         self._seconds = SHORTEST
 
     def handle(self, event: Event) -> Iterable[Command]:
         match event:
-            case Opened(tasks=tasks, seat=seat):
+            case Opened(tasks=tasks, worker=worker):
                 for task in tasks:
                     heapq.heappush(self._queue, (task.rank, task.priority, task.id, task.weight))
-                if seat is not None:
-                    self._take_back(event, seat)
-            case Joined(seat=seat, host=host) if host:
-                self._elsewhere.add(seat)
-            case Idle(seat=seat):
-                self._seats.add(seat)
-                self._forget(seat)
-                if seat not in self._idle:
-                    self._idle[seat] = None
-            case Reported(seat=seat, surplus=surplus, weight=weight):
-                if seat in self._busy:
-                    self._busy.hold(seat, weight, surplus)
-                    if surplus > 0 and seat != self._giver:
-                        yield from self._ask_at_need(seat)
+                if worker is not None:
+                    self._take_back(event, worker)
+            case Joined(worker=worker, host=host) if host:
+                self._elsewhere.add(worker)
+            case Idle(worker=worker):
+                self._workers.add(worker)
+                self._forget(worker)
+                if worker not in self._idle:
+                    self._idle[worker] = None
+            case Reported(worker=worker, surplus=surplus, weight=weight):
+                if worker in self._busy:
+                    self._busy.hold(worker, weight, surplus)
+                    if surplus > 0 and worker != self._giver:
+                        yield from self._ask_at_need(worker)
                 self._giver = None
-            case Lost(seat=seat):
-                self._seats.discard(seat)
-                self._elsewhere.discard(seat)
-                self._forget(seat)
-                self._idle.pop(seat, None)
+            case Lost(worker=worker):
+                self._workers.discard(worker)
+                self._elsewhere.discard(worker)
+                self._forget(worker)
+                self._idle.pop(worker, None)
         yield from self._deal()
         yield from self._stock_up()
 
-    def _take_back(self, opened: Opened, seat: int) -> None:
+    def _take_back(self, opened: Opened, worker: int) -> None:
         size = sum(task.size for task in opened.tasks)
-        self._asked.discard(seat)
-        self._giver = seat
-        self._busy.part(seat, sum(task.weight for task in opened.tasks), size)
+        self._asked.discard(worker)
+        self._giver = worker
+        self._busy.part(worker, sum(task.weight for task in opened.tasks), size)
         self._fit_budget(size)
 
-    def _forget(self, seat: int) -> None:
-        self._busy.drop(seat)
-        self._asked.discard(seat)
+    def _forget(self, worker: int) -> None:
+        self._busy.drop(worker)
+        self._asked.discard(worker)
 
     @property
     def _count(self) -> int:
-        """Seats that are there or were planned: others may have joined."""
-        return max(self._plan.seats, len(self._seats))
+        """Workers that are there or were planned: others may have joined."""
+        return max(self._plan.workers, len(self._workers))
 
     def _deal(self) -> Iterator[Command]:
         while self._idle and self._queue and not self._too_early():
-            # Half of a fair share: the rest stays for seats that come idle soon
+            # Half of a fair share: the rest stays for workers that come idle soon
             share = len(self._queue) // (2 * self._count)
             count = min(max(share, 1), MOST_AT_ONCE)
             rank = self._queue[0][0]
             tasks, weight = self._best(count, rank)
-            seat = next(iter(self._idle))
-            del self._idle[seat]
-            self._busy.hold(seat, weight)
-            self._ranks[seat] = rank
-            # With an order over all subtrees, work has to come back to be compared; for one seat
+            worker = next(iter(self._idle))
+            del self._idle[worker]
+            self._busy.hold(worker, weight)
+            self._ranks[worker] = rank
+            # With an order over all subtrees, work has to come back to be compared; for one worker
             # there is nobody to compare with
             ordered = self._plan.ordered and self._count > 1
-            yield Assign(seat, tasks, self._seconds if ordered else 0.0)
+            yield Assign(worker, tasks, self._seconds if ordered else 0.0)
 
     def _too_early(self) -> bool:
         """Whether only later ranks wait, while somebody still explores an earlier one."""
         rank = self._queue[0][0]
-        return rank > 0 and any(self._ranks[seat] < rank for seat in self._busy)
+        return rank > 0 and any(self._ranks[worker] < rank for worker in self._busy)
 
     def _best(self, count: int, rank: int) -> tuple[tuple[int, ...], float]:
         """Takes `count` tasks of a `rank`, or as many as there are; and says what they weigh."""
@@ -188,12 +188,12 @@ class Queue:
         ready = 0 if self._queue and self._too_early() else len(self._queue)
         lacking = self._lacking(ready)
         while len(self._asked) < lacking:
-            seat = self._busy.heaviest(rich=not self._idle)
-            if seat is None:
+            worker = self._busy.heaviest(rich=not self._idle)
+            if worker is None:
                 return
-            if seat not in self._asked:
-                self._asked.add(seat)
-                yield Ask(seat)
+            if worker not in self._asked:
+                self._asked.add(worker)
+                yield Ask(worker)
 
     def _lacking(self, ready: int) -> int:
         """How many tasks to ask for, where so many lie `ready`."""
@@ -201,12 +201,12 @@ class Queue:
             return 0
         return min(self._count + len(self._elsewhere), MOST_READY) + len(self._idle) - ready
 
-    def _ask_at_need(self, seat: int) -> Iterator[Command]:
-        """Asks a seat that has something while others have nothing, whoever was asked
+    def _ask_at_need(self, worker: int) -> Iterator[Command]:
+        """Asks a worker that has something while others have nothing, whoever was asked
         before: who is in the middle of a long node cannot answer an `Ask`."""
-        if self._idle and not self._queue and seat not in self._asked:
-            self._asked.add(seat)
-            yield Ask(seat)
+        if self._idle and not self._queue and worker not in self._asked:
+            self._asked.add(worker)
+            yield Ask(worker)
 
     def _fit_budget(self, returned: int) -> None:
         seconds = min(max(returned * SECONDS_PER_SUBTREE, SHORTEST), LONGEST)

@@ -26,7 +26,7 @@ class Names(Queue):
     def _lacking(self, ready: int) -> int:
         return 0
 
-    def _ask_at_need(self, seat: int) -> Iterator[Command]:
+    def _ask_at_need(self, worker: int) -> Iterator[Command]:
         return iter(())
 
 

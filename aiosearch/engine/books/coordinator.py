@@ -9,7 +9,7 @@ or written down goes out through the callables of `Outlets`. The same code there
 processes, sockets and the simulator's virtual clock. With one worker and the root as task 1:
 
     join(seat=0)                    sends Begin; the strategy hears Joined and Idle
-    start({1: ROOT}, next_id=2)     Opened(1); it answers Assign(seat=0, tasks=(1,))
+    start({1: ROOT}, next_id=2)     Opened(1); it answers Assign(worker=0, tasks=(1,))
     receive(0, WorkerReport(kept=(a,), given=(b,)))    task 1 is closed, 2 = a is held, 3 = b free
     lose(0)                          2 is free again: Opened(2); 3 never was seat 0's
 
@@ -129,7 +129,7 @@ class Coordinator:
         self._limit = UNLIMITED if node_limit is None else node_limit
         self._skip_errors = skip_errors
         self._private_verdicts = private_verdicts
-        self.seats = [WorkerState() for _ in range(plan.seats)]
+        self.seats = [WorkerState() for _ in range(plan.workers)]
         self.totals = Counts()
         self.ledger = Ledger()
         self._offers = Offers()
@@ -460,9 +460,9 @@ class Coordinator:
 
     def _carry_out(self, command: object) -> None:
         match command:
-            case Assign(seat=seat):
+            case Assign(worker=seat):
                 self._assign(command, self._seat(seat))
-            case AskForWork(seat=seat):
+            case AskForWork(worker=seat):
                 if self._seat(seat).busy:
                     self._send(seat, Publish(self._begin.session))
             case _:
@@ -477,7 +477,7 @@ class Coordinator:
             if not self.ledger.is_free(id):
                 raise self._broken(f"assigned task {id}, which is not free")
         if not place.alive or place.leaving:
-            raise self._broken(f"assigned to seat {command.seat}, which has no worker")
+            raise self._broken(f"assigned to worker {command.worker}, which is not there")
         suspects = [id for id in command.tasks if self.ledger.is_suspect(id)]
         if suspects and not place.busy:
             self._assign_alone(command, suspects[0])
@@ -493,25 +493,25 @@ class Coordinator:
         self._hand_out(command, (suspect,), depth)
         remaining = [id for id in command.tasks if id != suspect]
         if remaining:
-            self._notify(Opened(self.ledger.tasks(remaining), command.seat))
+            self._notify(Opened(self.ledger.tasks(remaining), command.worker))
 
     def _hand_out(self, command: Assign, ids: tuple[int, ...], depth: int) -> None:
-        place = self.seats[command.seat]
+        place = self.seats[command.worker]
         tasks = self.ledger.take(ids)
         place.receive_work(tasks, self._clock())
-        nodes = self._grant(command.seat)
+        nodes = self._grant(command.worker)
         for batch in task_batches(tasks):
             place.sent(batch, nodes)
             bundles = tuple(batch.values())
             work = AddSubtrees(self._begin.session, bundles, command.seconds, nodes, depth)
-            self._send(command.seat, work)
+            self._send(command.worker, work)
             fault_points.point("coordinator.handout")
             # The grant goes with the first message only
             nodes = 0
 
     def _seat(self, seat: int) -> WorkerState:
         if not 0 <= seat < len(self.seats):
-            raise self._broken(f"named seat {seat}, and there are {len(self.seats)}")
+            raise self._broken(f"named worker {seat}, and there are {len(self.seats)}")
         return self.seats[seat]
 
     def _raised(self, error: Exception, where: str) -> StrategyError:
@@ -528,7 +528,7 @@ class Coordinator:
         waiting = self.ledger.free and not self.stopped
         seats = [place for place in self.seats if not place.closed and not place.leaving]
         if waiting and seats and all(place.alive and not place.busy for place in seats):
-            what = f"left {self.ledger.free} tasks unassigned while every seat is idle"
+            what = f"left {self.ledger.free} tasks unassigned while every worker is idle"
             self._out.fail(self._broken(what), "")
 
     def _forget_question(self, digest: bytes, seat: int) -> None:

@@ -23,34 +23,34 @@ class Newest:
         self._at_once = at_once
 
     def start(self, plan: Plan) -> None:
-        self._seconds = 0.05 if plan.ordered and plan.seats > 1 else 0.0
+        self._seconds = 0.05 if plan.ordered and plan.workers > 1 else 0.0
         self._free: list[Task] = []
         self._idle: list[int] = []
         self._busy: dict[int, bool] = {}
-        """Seats at work, and whether they have been asked for subtrees."""
+        """Workers at work, and whether they have been asked for subtrees."""
 
     def handle(self, event: Event) -> Iterable[Command]:
         match event:
-            case Opened(tasks=tasks, seat=seat):
+            case Opened(tasks=tasks, worker=worker):
                 self._free += tasks
                 self._free.sort(key=lambda task: -task.rank)  # taken from the end, rank 1 last
-                if seat in self._busy:
-                    self._busy[seat] = False  # it has answered
-            case Idle(seat=seat):
-                self._busy.pop(seat, None)
-                self._idle.append(seat)
-            case Lost(seat=seat):
-                self._busy.pop(seat, None)
-                self._idle = [idle for idle in self._idle if idle != seat]
+                if worker in self._busy:
+                    self._busy[worker] = False  # it has answered
+            case Idle(worker=worker):
+                self._busy.pop(worker, None)
+                self._idle.append(worker)
+            case Lost(worker=worker):
+                self._busy.pop(worker, None)
+                self._idle = [idle for idle in self._idle if idle != worker]
         yield from self._deal()
 
     def _deal(self) -> Iterator[Command]:
         while self._idle and self._free:
-            seat = self._idle.pop(0)
+            worker = self._idle.pop(0)
             tasks, self._free = self._free[-self._at_once :], self._free[: -self._at_once]
-            self._busy[seat] = False
-            yield Assign(seat, tuple(task.id for task in tasks), self._seconds)
+            self._busy[worker] = False
+            yield Assign(worker, tuple(task.id for task in tasks), self._seconds)
         if self._idle:  # and nothing is free: ask everybody who was not asked yet
-            for seat in [seat for seat, asked in self._busy.items() if not asked]:
-                self._busy[seat] = True
-                yield Ask(seat)
+            for worker in [worker for worker, asked in self._busy.items() if not asked]:
+                self._busy[worker] = True
+                yield Ask(worker)

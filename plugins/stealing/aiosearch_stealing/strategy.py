@@ -1,4 +1,4 @@
-"""The strategy: workers of one machine help themselves, and machines are dealt to like seats."""
+"""The strategy: workers of one machine help themselves, and machines are dealt to like workers."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ class Stealing(Queue):
 
     def handle(self, event: Event) -> Iterable[Command]:
         match event:
-            case Joined(seat=seat, host=host):
-                self._machines[seat] = host
-            case Lost(seat=seat):
-                self._machines.pop(seat, None)
-            case Reported(seat=seat, surplus=surplus, weight=weight) if seat in self._idle:
-                del self._idle[seat]  # it has taken something
-                self._busy.hold(seat, weight, surplus)
-                self._ranks[seat] = 0
+            case Joined(worker=worker, host=host):
+                self._machines[worker] = host
+            case Lost(worker=worker):
+                self._machines.pop(worker, None)
+            case Reported(worker=worker, surplus=surplus, weight=weight) if worker in self._idle:
+                del self._idle[worker]  # it has taken something
+                self._busy.hold(worker, weight, surplus)
+                self._ranks[worker] = 0
         return super().handle(event)
 
     def _lacking(self, ready: int) -> int:
-        """How many tasks to have ready: machines want work, not seats, for who waits while
+        """How many tasks to have ready: machines want work, not workers, for who waits while
         others of its machine explore will find something there."""
         if not self.exchange:
             return super()._lacking(ready)
         machines = len(set(self._machines.values()))
         if machines < 2:
             return 0
-        waiting = len({self._machines[seat] for seat in self._idle})
+        waiting = len({self._machines[worker] for worker in self._idle})
         return min(2 * machines, MOST_READY) + waiting - ready
 
-    def _ask_at_need(self, seat: int) -> Iterator[Command]:
+    def _ask_at_need(self, worker: int) -> Iterator[Command]:
         if not self.exchange or self._lacking(0) > 0:
-            yield from super()._ask_at_need(seat)
+            yield from super()._ask_at_need(worker)

@@ -12,14 +12,14 @@ from aiosearch.testing import expected, simulate
 from aiosearch.testing.problems import Random
 
 
-def started(seats: int, ordered: bool = False) -> Stealing:
+def started(workers: int, ordered: bool = False) -> Stealing:
     strategy = Stealing()
-    strategy.start(Plan(seats, ordered))
+    strategy.start(Plan(workers, ordered))
     return strategy
 
 
-def join(strategy: Stealing, seat: int, host: str = "") -> list[Command]:
-    return [*strategy.handle(Joined(seat, host)), *strategy.handle(Idle(seat))]
+def join(strategy: Stealing, worker: int, host: str = "") -> list[Command]:
+    return [*strategy.handle(Joined(worker, host)), *strategy.handle(Idle(worker))]
 
 
 def opened(strategy: Stealing, *ids: int) -> list[Command]:
@@ -27,7 +27,7 @@ def opened(strategy: Stealing, *ids: int) -> list[Command]:
 
 
 def asked(commands: Iterable[Command]) -> list[int]:
-    return [command.seat for command in commands if isinstance(command, Ask)]
+    return [command.worker for command in commands if isinstance(command, Ask)]
 
 
 @pytest.mark.parametrize("ordered", [False, True])

@@ -29,18 +29,18 @@ class OnTop:
     api = API
 
     def start(self, plan: Plan) -> None:
-        self._seats = plan.seats
+        self._seats = plan.workers
         self._next = 0
         self._seen: set[int] = set()
         self._tasks: list[Task] = []
 
     def handle(self, event: Event) -> Iterable[Command]:
         match event:
-            case Idle(seat=seat):
+            case Idle(worker=seat):
                 self._seen.add(seat)
             case Opened(tasks=tasks):
                 self._tasks += tasks
-            case Reported(seat=seat, surplus=surplus) if surplus:
+            case Reported(worker=seat, surplus=surplus) if surplus:
                 yield Ask(seat)
         if len(self._seen) == self._seats:
             yield from self._deal()

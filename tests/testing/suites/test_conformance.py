@@ -34,8 +34,8 @@ class Loses(Queue):
     """Never hears of the last task of those that come back together."""
 
     def handle(self, event: Event) -> Iterable[Command]:
-        if isinstance(event, Opened) and event.seat is not None:
-            event = Opened(event.tasks[:-1], event.seat)
+        if isinstance(event, Opened) and event.worker is not None:
+            event = Opened(event.tasks[:-1], event.worker)
         return super().handle(event)
 
 
@@ -54,7 +54,7 @@ class Starves(Queue):
 
     def handle(self, event: Event) -> Iterable[Command]:
         commands = list(super().handle(event))
-        waiting = isinstance(event, Idle) and self._plan.seats > 1
+        waiting = isinstance(event, Idle) and self._plan.workers > 1
         return [] if waiting else commands
 
 
@@ -80,7 +80,7 @@ class Juggles(Queue):
         for command in super().handle(event):
             if isinstance(command, Assign):
                 depth = min(self._depths[task] for task in command.tasks)
-                yield Assign(command.seat, command.tasks, depth=max(depth, 1))
+                yield Assign(command.worker, command.tasks, depth=max(depth, 1))
             else:
                 yield command
 
@@ -97,7 +97,7 @@ class ForgetsWhatWasPutOff(Queue):
 
     def handle(self, event: Event) -> Iterable[Command]:
         if isinstance(event, Opened):
-            event = Opened(tuple(task for task in event.tasks if not task.rank), event.seat)
+            event = Opened(tuple(task for task in event.tasks if not task.rank), event.worker)
         return super().handle(event)
 
 
@@ -106,7 +106,7 @@ class Gambles(Queue):
 
     def handle(self, event: Event) -> Iterable[Command]:
         yield from super().handle(event)
-        yield Ask(random.SystemRandom().randrange(self._plan.seats))
+        yield Ask(random.SystemRandom().randrange(self._plan.workers))
 
 
 class Invents(Queue):
@@ -149,7 +149,7 @@ def run(check: str, strategy: Callable[[], Strategy]) -> None:
 @pytest.mark.parametrize(
     ("strategy", "check", "complaint"),
     [
-        (Loses, "any-number-of-seats", "left . tasks unassigned while every seat is idle"),
+        (Loses, "any-number-of-seats", "left . tasks unassigned while every worker is idle"),
         (AssignsTwice, "any-number-of-seats", "assigned task 1, which is not free"),
         (Starves, "any-number-of-seats", "left 1 tasks unassigned"),
         (Silent, "any-number-of-seats", "left 1 tasks unassigned"),
@@ -166,7 +166,7 @@ def run(check: str, strategy: Callable[[], Strategy]) -> None:
         (Juggles, "any-number-of-seats", "handing work to and fro without a node explored"),
         (Invents, "any-number-of-seats", "gave 'please', which is no command"),
         (Outdated, "any-number-of-seats", "speaks api 0"),
-        (DealsToTheDead, "any-death", "which has no worker"),
+        (DealsToTheDead, "any-death", "which is not there"),
         (Gambles, "simulations-repeat", "the trace of a depth-first search, simulated twice, is"),
         (ForgetsWhatWasPutOff, "same-answers-0-workers", "left . tasks unassigned"),
     ],

@@ -196,7 +196,7 @@ def test_a_strategy_can_be_an_object() -> None:
 def test_the_plan_carries_the_seed() -> None:
     queue = Queue()
     run(queue, workers=3, seed=5)
-    assert (queue._plan.seed, queue._plan.seats, queue._plan.ordered) == (5, 3, False)
+    assert (queue._plan.seed, queue._plan.workers, queue._plan.ordered) == (5, 3, False)
 
 
 def test_an_error_of_the_problem_names_the_node() -> None:
@@ -237,7 +237,7 @@ def test_seats_elsewhere_join_with_the_name_of_their_machine() -> None:
     class Noting(Queue):
         def handle(self, event: Any) -> Any:
             if isinstance(event, Joined):
-                places.append((event.seat, event.host))
+                places.append((event.worker, event.host))
             return super().handle(event)
 
     places: list[tuple[int, str]] = []
