@@ -14,7 +14,7 @@ from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.native import jax_call
 from aiosearch.codegen.native.embedded_source import encode_program
 from aiosearch.codegen.native.machine import host, masked
-from aiosearch.optimizer.answer_finder import refusal
+from aiosearch.optimizer.answer_finder import why_unloadable
 
 
 def answer(source: str) -> Any:
@@ -29,15 +29,15 @@ def kernel() -> Any:
 
 
 def test_plain_jax_always_runs() -> None:
-    assert not refusal(answer("def f(x):\n    return x + 1\n"))
+    assert not why_unloadable(answer("def f(x):\n    return x + 1\n"))
 
 
 def test_a_kernel_of_this_machine_runs(kernel: Any) -> None:
-    assert not refusal(kernel)
+    assert not why_unloadable(kernel)
 
 
 def test_a_kernel_of_another_machine_does_not(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if host().is_arm:
         pytest.skip("nothing is masked there")
     monkeypatch.setattr(jax_call, "host", lambda: masked(host(), "avx"))
-    assert "was made for" in refusal(kernel)
+    assert "was made for" in why_unloadable(kernel)
