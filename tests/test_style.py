@@ -40,7 +40,7 @@ class Style:
 
 
 MOST = {
-    "modules": 800,
+    "modules": 755,
     "fullest_folder": 24,
     "longest_file": 800,
     "filler_percent": 0.3,
