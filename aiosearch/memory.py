@@ -121,4 +121,4 @@ def keep_freed_memory() -> bool:
     # No mapping of its own for any array (M_MMAP_MAX), no page of the heap given back
     # (M_TRIM_THRESHOLD), and one heap for all threads (M_ARENA_MAX), as others are of small pieces
     # that are given back: the numbers are those of malloc.h.
-    return all(bool(mallopt(*setting)) for setting in ((-4, 0), (-1, 2**31 - 1), (-8, 1)))
+    return all(bool(mallopt(*setting)) for setting in ((-4, 0), (-1, -1), (-8, 1)))

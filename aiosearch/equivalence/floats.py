@@ -299,6 +299,9 @@ class FloatEvidence:
             return []
         absolute = max(compared, key=lambda trial: trial.absolute_error)
         relative = max(compared, key=lambda trial: trial.relative_error)
+        # What differs in what is finite alone has no error to name.
+        if self.outcome == "differ" and not absolute.absolute_error:
+            return []
         # Large numbers have large errors: 1e+30 is no news there.
         return [
             f"largest error {absolute.absolute_error:.2g} (on {absolute.distribution} inputs),"

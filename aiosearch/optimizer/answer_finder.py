@@ -157,7 +157,7 @@ class AnswerFinder:
         selection = await selector.select(contenders)
         if last and selection.in_doubt:
             # The next call times again, on a machine that should be quieter.
-            await record.forget(WorkKind.RACE)
+            await record.forget([WorkKind.RACE])
         # Noise hides what is faster, and does not speak against what was verified before.
         if selection.in_doubt and best is not None and best.answer.faster:
             return best
@@ -169,16 +169,18 @@ class AnswerFinder:
         if answer.faster or step.name != UNFINISHED:
             await to_thread.run_sync(self.store.keep, answer)
             if last:
-                await record.forget()
+                await record.forget(_TIMED if answer.guesses else [*WorkKind])
         return Found(answer, False, selection.tried, selection.in_doubt)
 
     async def raced_again(self, subject: Subject, step: EffortStep, earlier: Answer) -> Found:
         """Races what noise may have hidden from an earlier call, or who won under much noise, and
         searches nothing."""
         self.tell(f"{subject.program.name}: racing again what noise may have hidden")
+        # The executor records nothing, so that races are run; the checks of the earlier call hold.
+        record = WorkRecord(self._work, earlier.key.digest)
         selector = Selector(
             await self._ready(), subject.program, step.budget, self.seed, self.strict, self.tell,
-            self.settings, given=self._given(subject),
+            self.settings, record=record, given=self._given(subject),
         )  # fmt: skip
         selection = await selector.select(decoded_guesses(earlier.guesses))
         # What was verified and won stays, where noise alone speaks against it.
@@ -193,6 +195,8 @@ class AnswerFinder:
         evidence = msgspec.structs.replace(answer.evidence, tried=(*answer.evidence.tried, *before))
         answer = msgspec.structs.replace(answer, evidence=evidence).also(*earlier.names)
         await to_thread.run_sync(self.store.keep, answer)
+        if not answer.guesses:
+            await record.forget()
         return Found(answer, False, evidence.tried, selection.in_doubt)
 
     async def whole(
@@ -220,7 +224,7 @@ class AnswerFinder:
             return f"{name} is left as it is, as it could not be timed as a whole: {answer}"
         if not race.in_doubt:
             await to_thread.run_sync(self.store.keep, answer)
-        await record.forget(WorkKind.RACE if race.in_doubt else None)
+        await record.forget([WorkKind.RACE] if race.in_doubt else [*WorkKind])
         return WholeFunctionResult(answer, remembered=False, in_doubt=race.in_doubt)
 
     async def as_called(
@@ -433,6 +437,9 @@ class _RecordedGenerator:
         parts = "source", self.question, place
         return (await self.record.once(WorkKind.KERNELS, parts, SourceReply, work)).contender
 
+
+_TIMED = [kind for kind in WorkKind if kind is not WorkKind.CHECK]
+"""What is done again for an answer that is raced again: a check does not depend on noise."""
 
 _LEADER = ("leader",)
 """Names the winner of the last step in a record."""

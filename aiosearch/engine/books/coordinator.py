@@ -528,7 +528,8 @@ class Coordinator:
         waiting = self.ledger.free and not self.stopped
         seats = [place for place in self.seats if not place.closed and not place.leaving]
         if waiting and seats and all(place.alive and not place.busy for place in seats):
-            what = f"left {self.ledger.free} tasks unassigned while every worker is idle"
+            free = self.ledger.free
+            what = f"left {free} task{'s' * (free != 1)} unassigned while every worker is idle"
             self._out.fail(self._broken(what), "")
 
     def _forget_question(self, digest: bytes, seat: int) -> None:

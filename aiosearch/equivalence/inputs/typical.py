@@ -76,7 +76,7 @@ class InputRange:
             return self._whole(draw, distribution)
         if self.normal:
             return np.asarray(draw.normal() * _size(draw, distribution) * self.high)
-        part = np.asarray(draw.random.random(draw.shape))
+        part = draw.uniform()
         if self.shares is not None:
             return _shares(draw, distribution, self.shares)
         if distribution == "typical-uneven":
@@ -100,13 +100,13 @@ class InputRange:
 def _size(draw: InputDraw, distribution: str) -> Array | float:
     """By what normal values are scaled."""
     if distribution == "typical-uneven":
-        return np.exp2(np.asarray(draw.random.random(draw.shape)) * 3 - 2)
+        return np.asarray(np.exp2(draw.uniform() * 3 - 2))
     return 1 / 8 if distribution == "typical-small" else 1.0
 
 
 def _shares(draw: InputDraw, distribution: str, axis: int) -> Array:
     """Positive values that add up to 1 along an axis."""
-    weights = -np.log1p(-np.asarray(draw.random.random(draw.shape)))
+    weights = -np.log1p(-draw.uniform())
     if distribution == "typical-uneven":
         weights = weights**2
     if distribution == "typical-small":

@@ -26,6 +26,9 @@ class CandidateState(StrEnum):
     SLOWER = "not the fastest"
     UNCERTAIN = "uncertain: the noise hides whether it is faster"
     """It seemed faster, and the machine was too noisy to say so."""
+    LEVEL = "no faster beyond the noise"
+    """It seemed faster than the original, which stays, by less than the original differs from
+    itself."""
     EARLY = "out in the first race"
     """Too slow for the last race, so that it has no time on the same clock."""
     NOT_TAKEN = "not taken"
@@ -59,7 +62,12 @@ class CandidateRow(Struct, frozen=True):
         return max(self.high - self.seconds, self.seconds - self.low) / self.seconds
 
 
-_IN_THE_LAST_RACE = (CandidateState.SLOWER, CandidateState.UNCERTAIN, CandidateState.NOT_TAKEN)
+_IN_THE_LAST_RACE = (
+    CandidateState.SLOWER,
+    CandidateState.UNCERTAIN,
+    CandidateState.LEVEL,
+    CandidateState.NOT_TAKEN,
+)
 """States of candidates, other than the winner, whose times are on one clock."""
 
 
@@ -103,6 +111,8 @@ def _row(outcome: Found, trial: Tried, is_original: bool) -> CandidateRow:
             state = CandidateState.NOT_TAKEN
         elif outcome.in_doubt and speedup > 1:
             state = CandidateState.UNCERTAIN
+        elif not answer.faster and speedup > 1:
+            state = CandidateState.LEVEL
         else:
             state = CandidateState.SLOWER
         seconds = answer.timings.original / speedup

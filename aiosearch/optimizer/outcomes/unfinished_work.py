@@ -11,7 +11,8 @@ of compilation, 1 race and 1 check. The next one reads these eleven and runs the
 
 Invariants: a unit is whole or not there (a transaction of SQLite); it is named by all that it
 depends on (`unit_name`), so that after any change it is another unit. What an answer that is kept
-came from is forgotten, and races that noise left open are run again.
+came from is forgotten, but for the checks of an answer that is to be raced again, and races
+that noise left open are run again.
 
 Cost: a row for each unit, which is some kilobytes for a race and the executable for a compilation;
 the oldest rows go where all are more than `MOST_BYTES`.
@@ -22,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -139,16 +140,17 @@ class WorkStore:
 
         self._attempt(write)
 
-    def forget(self, question: bytes | None = None, kind: WorkKind | None = None) -> None:
-        """Removes the work for a question, or of a kind for it; without a question, all."""
-        columns = {"question": question, "kind": None if kind is None else kind.value}
-        chosen = {name: value for name, value in columns.items() if value is not None}
-        where = " AND ".join(f"{name} = ?" for name in chosen)
+    def forget(
+        self, question: bytes | None = None, kinds: Collection[WorkKind] = tuple(WorkKind)
+    ) -> None:
+        """Removes the work of these kinds for a question; without a question, for all."""
+        where = f"kind IN ({', '.join('?' * len(kinds))})"
+        values: tuple[bytes | str, ...] = tuple(kind.value for kind in kinds)
+        if question is not None:
+            where, values = f"{where} AND question = ?", (*values, question)
 
         def remove(database: sqlite3.Connection) -> None:
-            database.execute(
-                f"DELETE FROM work{f' WHERE {where}' if where else ''}", tuple(chosen.values())
-            )
+            database.execute(f"DELETE FROM work WHERE {where}", values)
 
         if self._path is not None and self._path.exists():
             self._attempt(remove)
@@ -261,6 +263,6 @@ class WorkRecord:
         encoded, unit = msgspec.msgpack.encode(outcome), unit_name(*parts)
         await to_thread.run_sync(self.store.put, self.question, kind, unit, encoded)
 
-    async def forget(self, kind: WorkKind | None = None) -> None:
-        """Removes what was kept, or a kind of it."""
-        await to_thread.run_sync(self.store.forget, self.question, kind)
+    async def forget(self, kinds: Collection[WorkKind] = tuple(WorkKind)) -> None:
+        """Removes what was kept of these kinds."""
+        await to_thread.run_sync(self.store.forget, self.question, kinds)

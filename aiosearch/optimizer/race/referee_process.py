@@ -15,18 +15,21 @@ The messages are small: arrays stand in the letterbox, and a `Parcel` says where
 dies, as for lack of memory, has one successor.
 
 Problem: most of a check is the original's. For a product of 4096 by 6144 in bfloat16, on each of
-seventeen distributions: drawing 0.37 s, float64 with noise 0.26 s, either side on the device 0.2 s.
-So a `Referee` serves all candidates of a program, and its process keeps what it knows of the
-original on each distribution (`_Trial`); while the device runs, the process computes in float64 and
-draws the next inputs. A candidate that is wrong ends at the first trial that says so, and those
-that tell most often come first: inputs so large that what is computed in another order overflows.
+seventeen distributions: drawing 0.08 s, float64 with noise 0.07 s, either side on the device 0.1 to
+0.2 s. So a `Referee` serves all candidates of a program, and its process keeps what it knows of the
+original on each distribution (`_Original`). While the device runs the original, the process
+computes in float64; while it runs the candidate, it draws the next inputs. Both are the first
+thread's work: no other can keep the memory of arrays for those that follow (`keep_freed_memory`),
+and new memory takes more time than the arithmetic. A candidate that is wrong ends at the first
+trial that says so, and those that tell most often come first: inputs so large that what is computed
+in another order overflows.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import TracebackType
@@ -66,8 +69,6 @@ from ..array_types import array_types
 from ..errors import OptimizeError
 from ..worker_process import RequestFailed, WorkerGone, WorkerProcess, serve_requests
 
-AHEAD = 2
-"""Distributions whose inputs are drawn while the device runs."""
 EXTRA_DRAWS = 3
 """Draws of the inputs that the race runs on, where the usual distributions say too little."""
 
@@ -272,22 +273,16 @@ class _Original:
     outputs: list[Leaf] | None = None
     """What the device gives."""
     truth: list[NoisyArray] | None = None
-    drawing: Future[list[Leaf]] | None = None
-    """The inputs, where they are being drawn."""
+    drawn: list[Leaf] | None = None
+    """The inputs in the types that the program computes in, until `truth` is known."""
     _kept: int = 0
     """Bytes that it takes."""
 
-    def begin(self, pool: ThreadPoolExecutor) -> None:
-        """Draws inputs, unless they are there or on their way."""
-        if self.inputs is None and self.drawing is None:
-            self.drawing = pool.submit(self.draw)
-
-    def drawn(self, pool: ThreadPoolExecutor) -> list[Leaf]:
-        """Inputs that are not there yet, in the types that the program computes in."""
-        self.begin(pool)
-        assert self.drawing is not None
-        drawing, self.drawing = self.drawing, None
-        return drawing.result()
+    def prepare(self, device: _AskedDevice) -> None:
+        """Draws inputs, unless they are there."""
+        if self.inputs is None:
+            self.drawn = self.draw()
+            self.inputs = device.stored(self.drawn)
 
     def keep(self, room: int) -> int:
         """Forgets what has no room in so many bytes, the inputs first; gives the room that is left.
@@ -327,7 +322,6 @@ class _CandidateJudge:
     program: ExecutedProgram
     device: _AskedDevice
     given: list[Leaf] | None
-    pool: ThreadPoolExecutor
     room: int = field(default_factory=_room)
     """Bytes that are left for what is known of the original."""
 
@@ -378,31 +372,26 @@ class _CandidateJudge:
         """A trial on each, until one speaks against the candidate."""
         trials: list[Trial] = []
         for place, original in enumerate(originals):
-            trials.append(self._trial(original, originals[place + 1 :][:AHEAD]))
+            trials.append(self._trial(original, originals[place + 1 :][:1]))
             self.room = original.keep(self.room)
             if _failed(trials):
                 break
         return trials
 
     def _trial(self, original: _Original, following: Sequence[_Original]) -> Trial:
-        """One trial; meanwhile the inputs of the `following` ones are drawn."""
-        truth = None
-        if original.inputs is None:
-            inputs = original.drawn(self.pool)
-            original.inputs = self.device.stored(inputs)
-            if original.truth is None:
-                # The device computes meanwhile.
-                truth = self.pool.submit(self.program.truth, inputs)
-        if original.outputs is None:
-            self.device.asked(0, original.inputs)
+        """One trial; while the device runs the candidate, the `following` inputs are drawn."""
+        original.prepare(self.device)
+        assert original.inputs is not None, "they are prepared"
+        if original.truth is None:
+            assert original.drawn is not None, "what forgets the truth forgets the inputs"
+            with self._running(0, original.inputs) as outputs:
+                original.truth = self.program.truth(original.drawn)
+            original.outputs = outputs
+        original.drawn = None
+        assert original.outputs is not None, "they are there with the truth"
+        with self._running(1, original.inputs) as theirs:
             for later in following:
-                later.begin(self.pool)
-            original.outputs = self.device.received()
-        self.device.asked(1, original.inputs)
-        theirs = self.device.received()
-        if truth is not None:
-            original.truth = truth.result()
-        assert original.truth is not None, "it is forgotten after the inputs"
+                later.prepare(self.device)
         return compare_outputs(
             self.program,
             original.outputs,
@@ -411,6 +400,17 @@ class _CandidateJudge:
             original.distribution,
             self.case.strict,
         )
+
+    @contextmanager
+    def _running(self, side: int, inputs: Sequence[Leaf]) -> Iterator[list[Leaf]]:
+        """The device runs a side meanwhile; its outputs are in the list afterwards."""
+        outputs: list[Leaf] = []
+        self.device.asked(side, inputs)
+        try:
+            yield outputs
+        finally:
+            # Also after an error: the host sends them in any case.
+            outputs += self.device.received()
 
     def _evidence(self, trials: Sequence[Trial]) -> FloatEvidence:
         return FloatEvidence(self.case.seed, self.case.strict, tuple(trials))
@@ -437,24 +437,21 @@ def main() -> None:
     keep_freed_memory()
     letterbox = SharedArrays(int(fd))
     judges: list[_CandidateJudge] = []
-    with ThreadPoolExecutor(AHEAD) as pool:
 
-        def answer(payload: bytes) -> bytes:
-            request = _decode_request.decode(payload)
-            assert isinstance(request, CandidateRequest)
-            return _encode(_verdict(request, judges, partial(_judge, channel, letterbox, pool)))
+    def answer(payload: bytes) -> bytes:
+        request = _decode_request.decode(payload)
+        assert isinstance(request, CandidateRequest)
+        return _encode(_verdict(request, judges, partial(_judge, channel, letterbox)))
 
-        serve_requests(channel, answer)
+    serve_requests(channel, answer)
 
 
-def _judge(
-    channel: Channel, letterbox: SharedArrays, pool: ThreadPoolExecutor, case: JudgeRequest
-) -> _CandidateJudge:
+def _judge(channel: Channel, letterbox: SharedArrays, case: JudgeRequest) -> _CandidateJudge:
     # Before anything else is put in their place.
     given = _take(letterbox, case.given) if case.given else None
     program = from_json(case.program)
     executed = ExecutedProgram(program, case.product_unit)
-    return _CandidateJudge(case, executed, _AskedDevice(program, channel, letterbox), given, pool)
+    return _CandidateJudge(case, executed, _AskedDevice(program, channel, letterbox), given)
 
 
 def _verdict(

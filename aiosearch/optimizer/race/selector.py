@@ -3,12 +3,13 @@
 Checking on the device is dear, and most candidates are slow: so the fastest is checked first, and
 the next one only where it fails. The stages are
 
-- a first race of all, a third of the rounds, where there are more than `Budget.finalists`, in no
-  `Way` but the one that decides;
+- a first race of all, a third of the rounds and half of the seconds, where there are more than
+  `Budget.finalists`, in no `Way` but the one that decides;
 - `tune_kernels` near its fastest kernels;
 - vast inputs, on which what computes something larger than the original overflows: it is watched
   (`guard_candidate`) from here on;
-- the last race, and for its winners by turns the check against float64 and a race of confirmation;
+- the last race, in all ways unless that takes too long (`_decides_alone`), and for its winners by
+  turns the check against float64 and a race of confirmation, which is in all ways;
 - that again, with what was merely overflown watched, or with the next best, where none of them can
   be taken.
 """
@@ -21,7 +22,8 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from ...equivalence import FloatEvidence
-from ...measure import Executor, Race
+from ...measure import Executor, Race, Way
+from ...measure.race import LEAST_ROUNDS
 from ...tensor import Program
 from ..candidates.generation import CandidateSource
 from ..effort import Budget
@@ -137,7 +139,9 @@ class Selector:
         # One more for the original, which always runs.
         if len(everyone) <= self.budget.finalists + 1:
             return everyone
-        self._first = first = await self._race(everyone, self.budget.rounds // 3, deciding=True)
+        self._first = first = await self._race(
+            everyone, self.budget.rounds // 3, self.budget.race_seconds / 2, deciding=True
+        )
         tuned = (
             []
             if self.maker is None
@@ -220,8 +224,11 @@ class Selector:
         """Races the finalists, again where noise may hide something."""
         self._raced.update(finalists)
 
+        deciding = self._decides_alone(finalists)
+
         async def racing() -> Race:
-            return (await self._race(finalists, self.budget.rounds)).race
+            rounds = self.budget.rounds
+            return (await self._race(finalists, rounds, deciding=deciding)).race
 
         def counts(place: int) -> bool:
             return finalists[place] not in self._entrants.notes
@@ -230,15 +237,33 @@ class Selector:
         self._hidden |= {finalists[place]: None for place in hidden}
         return RaceResult(tuple(finalists), race)
 
+    def _decides_alone(self, finalists: Sequence[CandidateSource]) -> bool:
+        """Whether a race in all ways would take more than its seconds even with the least rounds
+        that it needs: then it is in the one that decides, and the others are left to the race that
+        confirms its winner."""
+        if self._first is None:
+            return False
+        race = self._first.race
+        seconds = {
+            entrant: race.laps[place].samples[race.deciding].median()
+            for place, entrant in enumerate(self._first.entrants)
+            if race.speedup(place) is not None
+        }
+        # The original runs twice, and what was not in the first race is no slower than it.
+        original = seconds[finalists[0]]
+        calls = original + sum(seconds.get(finalist, original) for finalist in finalists)
+        return len(Way) * LEAST_ROUNDS * calls > self.budget.race_seconds
+
     async def _race(
         self,
         entrants: Sequence[CandidateSource],
         rounds: int,
-        seed: int = 0,
+        seconds: float | None = None,
         *,
+        seed: int = 0,
         deciding: bool = False,
     ) -> RaceResult:
-        seconds = self.budget.race_seconds
+        seconds = self.budget.race_seconds if seconds is None else seconds
         return await self._entrants.race(
             entrants, rounds, seconds=seconds, seed=seed, deciding=deciding
         )
@@ -284,7 +309,7 @@ class Selector:
         # A `dict`, as the best plain JAX may be the contender or the original itself.
         alone = dict.fromkeys([last.entrants[0], contender, last.plain(out)])
         self.tell(f"racing {contender.how} once more, to confirm it")
-        final = await self._race(list(alone), self.budget.rounds, CONFIRMATION_SEED_OFFSET)
+        final = await self._race(list(alone), self.budget.rounds, seed=CONFIRMATION_SEED_OFFSET)
         plain = final.plain(out)
         beaten = final.race.wins(1) and final.speedup(contender, plain) < 1
         unchecked = not is_spelling(plain) and plain not in self._sure

@@ -9,6 +9,7 @@ from aiosearch.equivalence.inputs.distributions import (
     ADVERSARIAL,
     DISTRIBUTIONS,
     EVERY,
+    PERIOD,
     SPECIAL,
     draw,
     draw_inputs,
@@ -52,6 +53,18 @@ def test_a_draw_depends_on_seed_name_and_position_alone(name: str) -> None:
     assert np.array_equal(draw([type_], name, 5)[0], first)
     assert not np.array_equal(first, second)
     assert not np.array_equal(draw([type_], name, 6)[0], first)
+
+
+def test_a_large_input_repeats_numbers_at_no_ordinary_distance() -> None:
+    """A kernel that reads a wrong row, or a wrong tile, reads other numbers."""
+    value = draw([TensorType(DType.F32, (1025, 2048))], "normal", 0)[0]
+    assert np.array_equal(value.reshape(-1)[PERIOD:], value.reshape(-1)[: value.size - PERIOD])
+    for rows in (1, 16, 64, 512, 1024):
+        assert np.mean(value[rows:] == value[:-rows]) < 0.001
+    for columns in (1, 16, 512, 1024):
+        assert np.mean(value[:, columns:] == value[:, :-columns]) < 0.001
+    assert abs(float(value.mean())) < 0.01
+    assert abs(float(value.std()) - 1) < 0.01
 
 
 def test_the_draws_of_a_seed_never_change() -> None:

@@ -81,7 +81,7 @@ def test_what_the_noise_hides_is_called_uncertain_and_not_slower() -> None:
     )
     for in_doubt, state, part in (
         (True, CandidateState.UNCERTAIN, "nothing faster for certain"),
-        (False, CandidateState.SLOWER, "nothing faster"),
+        (False, CandidateState.LEVEL, "nothing faster"),
     ):
         found = Found(answer(faster=False), False, trials, in_doubt=in_doubt)
         states = [row.state for row in candidate_rows(found)]

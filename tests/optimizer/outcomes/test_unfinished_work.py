@@ -103,7 +103,7 @@ async def test_a_race_that_is_run_again_is_another_race(store: WorkStore) -> Non
         for _ in range(3):
             await asking.once(WorkKind.RACE, ("a",), Outcome, work)
     assert work.done == 3
-    await record(store).forget(WorkKind.RACE)
+    await record(store).forget([WorkKind.RACE])
     await record(store).once(WorkKind.RACE, ("a",), Outcome, work)
     assert work.done == 4
     store.close()

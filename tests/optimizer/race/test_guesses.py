@@ -39,9 +39,15 @@ class Machine(MockExecutor):
     def __init__(self, loud: float) -> None:
         super().__init__({"as written": Act(1e-4, outputs=trace)})
         self._loud = loud
+        self.checked: set[str] = set()
+        """Who ran on inputs whose outputs are compared."""
 
     def _act(self, candidate: Any) -> Act:
         return self._acts.get(candidate.name, Act(1e-4 / 1.5, outputs=trace))
+
+    async def run(self, compiled: Any, inputs: Any) -> Any:
+        self.checked.add(compiled.name)
+        return await super().run(compiled, inputs)
 
     async def race(self, *args: Any, **options: Any) -> Race:
         race = await super().race(*args, **options)
@@ -60,13 +66,18 @@ def store(tmp_path: Path) -> Iterator[Results]:
 
 
 async def outcome(store: Results, loud: float) -> tuple[Any, list[str]]:
+    report, heard, _ = await checked_outcome(store, loud)
+    return report, heard
+
+
+async def checked_outcome(store: Results, loud: float) -> tuple[Any, list[str], set[str]]:
     heard: list[str] = []
     options: dict[str, Any] = {"effort": "quick", "target": "cpu", "kernels": False}
     async with Machine(loud) as executor:
         fast = await optimize(
             traced, A, A, results=store, executor=executor, tell=heard.append, **options
         )
-    return fast.report, heard
+    return fast.report, heard, executor.checked
 
 
 async def test_what_is_in_doubt_is_raced_again_and_not_searched(store: Results) -> None:
@@ -118,3 +129,19 @@ async def test_a_gain_under_much_noise_is_raced_again_on_a_quiet_machine(
     (kept,) = store.all()
     assert not kept.guesses
     assert not kept.uncertain
+
+
+async def test_what_was_checked_is_not_checked_again_when_it_is_raced_again(
+    store: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check takes many times as long as a race, and noise does not speak against it."""
+    monkeypatch.setattr(optimization, "is_quiet", lambda: True)
+    first, _, checked = await checked_outcome(store, loud=1.3)
+    (kept,) = store.all()
+    assert kept.uncertain
+    winners = {tried.how for tried in first.found[0].tried if tried.won}
+    assert winners <= checked
+    calm, _, checked = await checked_outcome(store, loud=1)
+    assert calm.faster
+    assert {tried.how for tried in calm.found[0].tried if tried.won} == winners
+    assert not winners & checked

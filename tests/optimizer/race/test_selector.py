@@ -22,6 +22,7 @@ from aiosearch.measure import (
     Race,
     Samples,
     Stage,
+    Way,
 )
 from aiosearch.optimizer.candidates.generation import CandidateSource, Prepacking
 from aiosearch.optimizer.candidates.schedule_point import SchedulePoint
@@ -190,6 +191,23 @@ async def test_where_all_finalists_are_wrong_the_next_best_run() -> None:
     assert "none of them can be taken: 1 more beside the original" in told
     assert all(notes(found)[one].endswith("in the first race") for one in ("slow", "alike"))
     assert all(notes(found)[name].startswith("not as accurate") for name in names)
+
+
+async def test_finalists_that_take_long_race_in_one_way_and_the_winner_in_all_ways() -> None:
+    """A race of all of them in all ways would take many times its seconds."""
+    acts = {"original": act(400), "slow when cold": act(100, cold_seconds=0.8), "right": act(200)}
+    acts |= {f"equal {number}": act(400) for number in range(BUDGET.finalists)}
+    selection, _ = await selected(acts)
+    assert selection.winner.how == "right"
+    assert selection.last.race.ways == (Way.HOT,)
+    assert Way.COLD in selection.final.race.ways
+    assert "slower in some way" in notes(selection)["slow when cold"]
+
+    quick = {name: act(timed.seconds) for name, timed in acts.items()}
+    quick["slow when cold"] = act(0.1, cold_seconds=8e-4)
+    selection, _ = await selected(quick)
+    assert selection.winner.how == "right"
+    assert Way.COLD in selection.last.race.ways
 
 
 async def test_where_a_finalist_only_lost_nobody_else_runs() -> None:
