@@ -50,7 +50,9 @@ ALLOWED = {
         "_lazy", "checks", "devices", "equivalence", "errors", "events", "lab", "limits", "measure",
         "orders", "problem", "search", "tensor",
     },
-    "cuda": {"_lazy", "codegen", "errors", "folders", "processes", "tensor"},
+    "cuda": {
+        "_lazy", "codegen", "errors", "folders", "measure", "processes", "tensor", "tuner",
+    },
     "mapper": {
         "_lazy", "arguments", "capture", "documents", "errors", "folders", "limits", "memory",
         "pool", "processes", "remote", "search",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
-    from .compiled.lowering import Choices
+    from .compiled.lowering import Choices, LibraryPolicy
     from .errors import (
         CudaError,
         LaunchError,
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from .interpreter.findings import KernelFault
     from .jax_calls import jit
+    from .library_kernels import LibraryChoice
     from .modules import CudaKernel, CudaModule, KernelLaunch, load
     from .numba.api import patched
 
@@ -28,6 +29,8 @@ __all__ = [
     "KernelFault",
     "KernelLaunch",
     "LaunchError",
+    "LibraryChoice",
+    "LibraryPolicy",
     "SourceError",
     "TextError",
     "UnsupportedConstruct",
@@ -47,6 +50,8 @@ __getattr__ = lazily(
         "UnsupportedConstruct": ".errors",
         "KernelFault": ".interpreter.findings",
         "jit": ".jax_calls",
+        "LibraryChoice": ".library_kernels",
+        "LibraryPolicy": ".compiled.lowering",
         "CudaKernel": ".modules",
         "KernelLaunch": ".modules",
         "CudaModule": ".modules",

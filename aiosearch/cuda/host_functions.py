@@ -1,12 +1,16 @@
 """Host functions: what allocates, copies, loops around launches and swaps pointers between them.
 
-The interpreter runs a host function as a grid of one thread. Its pointers are addresses of the
-interpreter's memory, so an overrun in host code is noticed; a launch hands a kernel the machine
-addresses of the same bytes, and the kernel runs compiled, on all cores.
+A host function is one thread, so its operations are functions of Python, on numbers of Python, in
+a list of what each value is. Its pointers are addresses of the interpreter's memory, so an overrun
+in host code is noticed; a launch hands a kernel the machine addresses of the same bytes, and the
+kernel runs compiled, on all cores.
+
+    %7 = add %5, 1        values[7] = within(values[5] + values[6]), where values[6] is 1
 """
 
 from __future__ import annotations
 
+import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,17 +21,28 @@ import numpy as np
 
 from .compiled.lowering import Choices
 from .errors import CudaError, LaunchError
+from .interpreter import arithmetic
+from .interpreter.findings import FindingKind
 from .interpreter.memory import AddressSpace, MemoryBuffer
-from .interpreter.threads import Run
+from .interpreter.threads import formatted
 from .ir.operations import (
+    NOWHERE,
+    Address,
     Alloc,
     CallOperation,
     Compute,
     ConstantOperand,
     For,
+    If,
     IrValue,
+    Load,
+    Operand,
+    Operation,
     ParallelFunction,
     Region,
+    SourceLocation,
+    Store,
+    While,
     regions,
     walk,
 )
@@ -38,13 +53,35 @@ from .passes.coarsening import FusedLaunch, fused
 
 if TYPE_CHECKING:
     from .library_calls import LibraryCalls
+    from .library_kernels import LibraryServers
 
 Words: TypeAlias = list[Any]
 """The operands of a call as numbers: addresses, sizes, and what a kernel is passed."""
 
+Number: TypeAlias = int | float | bool
+_Step: TypeAlias = "Callable[[list[Number], _Session], None]"
+"""Does an operation."""
+_FORMATS = {
+    ScalarType.BOOL: "?",
+    ScalarType.I8: "b",
+    ScalarType.U8: "B",
+    ScalarType.I16: "h",
+    ScalarType.U16: "H",
+    ScalarType.I32: "i",
+    ScalarType.U32: "I",
+    ScalarType.I64: "q",
+    ScalarType.U64: "Q",
+    ScalarType.F16: "e",
+    ScalarType.F32: "f",
+    ScalarType.F64: "d",
+    ScalarType.PTR: "q",
+}
+"""What the module `struct` calls the types, in the order of bytes of this machine."""
+_MOST_TURNS = 1 << 22
+"""Turns of one `while` after which it is taken to be endless."""
 _MOST_ATTEMPTS = 16
 """How often two kernels are looked at that are launched with ever new numbers."""
-_SUCCESS = np.asarray(0, np.int32)
+_SUCCESS = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +101,7 @@ class Launcher(Protocol):
 
     symbols: Symbols
     choices: Choices
+    libraries: LibraryServers
 
     def kernel_function(self, name: str) -> ParallelFunction: ...
 
@@ -89,7 +127,7 @@ class HostFunction:
     def __repr__(self) -> str:
         return f"<host function {self.function.name}>"
 
-    def __call__(self, *arguments: object) -> int | float | bool | None:
+    def __call__(self, *arguments: object) -> Number | None:
         return _Session(self)(arguments)
 
     def tune(self, *arguments: object, rounds: int = 6) -> bool:
@@ -180,6 +218,7 @@ class _Body:
     """Those that its loop nests became."""
     followed: set[int]
     decisions: tuple[str, ...]
+    program: _Program
 
     @staticmethod
     def of(
@@ -187,7 +226,224 @@ class _Body:
         kernels: dict[str, ParallelFunction],
         decisions: tuple[str, ...] = (),
     ) -> _Body:
-        return _Body(function, kernels, _followed(function.body), decisions)
+        return _Body(function, kernels, _followed(function.body), decisions, _Program(function))
+
+
+class _Program:
+    """A host function as steps, each of which changes the values or the memory of a session."""
+
+    def __init__(self, function: ParallelFunction) -> None:
+        self._places: dict[IrValue, int] = {}
+        self._initial: list[Number] = []
+        self._parameters = [self._place(item.value) for item in function.parameters]
+        self._symbols = [(self._place(item.value), item.name) for item in function.symbols]
+        self._body = self._region(function.body)
+        self._results = [self._place(item) for item in function.body.yields]
+
+    def run(
+        self, session: _Session, arguments: Sequence[Number], symbols: Mapping[str, int]
+    ) -> list[Number]:
+        """Gives what the function returns."""
+        values = self._initial.copy()
+        for place, argument in zip(self._parameters, arguments, strict=True):
+            values[place] = argument
+        for place, name in self._symbols:
+            values[place] = symbols[name]
+        _do(self._body, values, session)
+        return [values[place] for place in self._results]
+
+    def _place(self, operand: Operand) -> int:
+        """Where a value is in the list; constants are there from the beginning."""
+        if isinstance(operand, ConstantOperand):
+            self._initial.append(arithmetic.array(operand).item())
+            return len(self._initial) - 1
+        if operand not in self._places:
+            self._places[operand] = len(self._initial)
+            self._initial.append(0)
+        return self._places[operand]
+
+    def _region(self, region: Region) -> tuple[_Step, ...]:
+        return tuple(self._step(operation) for operation in region.operations)
+
+    def _step(self, operation: Operation) -> _Step:
+        match operation:
+            case Compute():
+                return self._compute(operation)
+            case Load(result=result, address=address, at=at):
+                return self._load(self._place(result), address, result.type, at)
+            case Store(address=address, value=value, type=type, at=at):
+                return self._store(address, self._place(value), type, at)
+            case Alloc():
+                return self._alloc(operation)
+            case If():
+                return self._if(operation)
+            case For():
+                return self._for(operation)
+            case While():
+                return self._while(operation)
+            case CallOperation():
+                return self._call(operation)
+            case _:
+                at = getattr(operation, "at", NOWHERE)
+                kind = operation.__class__.__name__
+                raise CudaError(f"{at}: {kind} is for kernels, and not for host functions")
+
+    def _compute(self, operation: Compute) -> _Step:
+        result, name = self._place(operation.result), operation.name
+        if not operation.operands:
+            # Of one thread in one block, all sizes are 1 and all indices 0.
+            self._initial[result] = int(".dim." in name)
+            return _nothing
+        types = [item.type for item in operation.operands]
+        function = arithmetic.scalar(name, operation.result.type, types)
+        places = [self._place(item) for item in operation.operands]
+        if len(places) == 1:
+            (only,) = places
+
+            def of_one(values: list[Number], session: _Session) -> None:
+                values[result] = function(values[only])
+
+            return of_one
+        if len(places) == 2:
+            left, right = places
+
+            def of_two(values: list[Number], session: _Session) -> None:
+                values[result] = function(values[left], values[right])
+
+            return of_two
+
+        def of_several(values: list[Number], session: _Session) -> None:
+            values[result] = function(*[values[place] for place in places])
+
+        return of_several
+
+    # --- memory
+
+    def _address(self, address: Address) -> tuple[int, int, int, int]:
+        return self._place(address.base), self._place(address.index), address.scale, address.offset
+
+    def _load(self, result: int, address: Address, type: ScalarType, at: SourceLocation) -> _Step:
+        base, index, scale, offset = self._address(address)
+        read, size = struct.Struct(_FORMATS[type]).unpack_from, type.size
+
+        def load(values: list[Number], session: _Session) -> None:
+            place = int(values[base] + values[index] * scale + offset)
+            data, position = session.cell(place, size, at, "read")
+            values[result] = read(data, position)[0]
+
+        return load
+
+    def _store(self, address: Address, value: int, type: ScalarType, at: SourceLocation) -> _Step:
+        base, index, scale, offset = self._address(address)
+        write, size = struct.Struct(_FORMATS[type]).pack_into, type.size
+
+        def store(values: list[Number], session: _Session) -> None:
+            place = int(values[base] + values[index] * scale + offset)
+            data, position = session.cell(place, size, at, "write")
+            write(data, position, values[value])
+
+        return store
+
+    def _alloc(self, operation: Alloc) -> _Step:
+        result, name, size = self._place(operation.result), operation.result.hint, operation.size
+
+        def alloc(values: list[Number], session: _Session) -> None:
+            values[result] = session.new(size or 0, name or operation.space.value)
+
+        return alloc
+
+    # --- what has regions
+
+    def _moves(self, sources: Sequence[Operand], targets: Sequence[IrValue]) -> _Step:
+        """Values from places to places, all at once: a loop may swap two."""
+        first = [self._place(item) for item in sources]
+        second = [self._place(item) for item in targets]
+        if not first:
+            return _nothing
+
+        def move(values: list[Number], session: _Session) -> None:
+            # Read before anything is written: a turn may give two variables each other's value.
+            taken = [values[place] for place in first]
+            for place, value in zip(second, taken, strict=True):
+                values[place] = value
+
+        return move
+
+    def _if(self, operation: If) -> _Step:
+        condition = self._place(operation.condition)
+        then, otherwise = (
+            (*self._region(region), self._moves(region.yields, operation.results))
+            for region in (operation.then, operation.otherwise)
+        )
+
+        def branch(values: list[Number], session: _Session) -> None:
+            _do(then if values[condition] else otherwise, values, session)
+
+        return branch
+
+    def _for(self, operation: For) -> _Step:
+        counter, step = self._place(operation.counter), operation.step
+        low, high = self._place(operation.low), self._place(operation.high)
+        begin = self._moves(operation.initial, operation.carried)
+        body = (
+            *self._region(operation.body),
+            self._moves(operation.body.yields, operation.carried),
+        )
+        end = self._moves(operation.carried, operation.results)
+
+        def loop(values: list[Number], session: _Session) -> None:
+            # `range` is counted by C code, and its end is looked at once, as in C++ it may not be
+            # changed by what the loop carries.
+            begin(values, session)
+            for count in range(int(values[low]), int(values[high]), step):
+                values[counter] = count
+                _do(body, values, session)
+            end(values, session)
+
+        return loop
+
+    def _while(self, operation: While) -> _Step:
+        condition = self._place(operation.carried[0])
+        begin = self._moves(operation.initial, operation.carried)
+        body = (
+            *self._region(operation.body),
+            self._moves(operation.body.yields, operation.carried),
+        )
+        end = self._moves(operation.carried, operation.results)
+
+        def loop(values: list[Number], session: _Session) -> None:
+            begin(values, session)
+            turns = 0
+            while values[condition]:
+                _do(body, values, session)
+                turns += 1
+                if turns > _MOST_TURNS:
+                    raise CudaError(
+                        f"{operation.at}: endless: the loop does not end in {_MOST_TURNS} turns"
+                    )
+            end(values, session)
+
+        return loop
+
+    def _call(self, operation: CallOperation) -> _Step:
+        places = [self._place(item) for item in operation.operands]
+        result = -1 if operation.result is None else self._place(operation.result)
+
+        def call(values: list[Number], session: _Session) -> None:
+            answer = session.call(operation, [values[place] for place in places])
+            if result >= 0:
+                values[result] = answer
+
+        return call
+
+
+def _do(steps: Sequence[_Step], values: list[Number], session: _Session) -> None:
+    for step in steps:
+        step(values, session)
+
+
+def _nothing(values: list[Number], session: _Session) -> None:
+    """A value that is there from the beginning."""
 
 
 def _pattern(
@@ -236,10 +492,11 @@ class _Session:
         self._fuses = host.module.choices.fuses if host.fuses is None else host.fuses
         self._body = _Body.of(host.function, {})
         self._libraries: LibraryCalls | None = None
+        self._output: Callable[[str], None] = print
         self._pending: MachineLaunch | None = None
         """A launch that waits for its neighbour; only arithmetic is done meanwhile."""
 
-    def __call__(self, arguments: Sequence[object]) -> int | float | bool | None:
+    def __call__(self, arguments: Sequence[object]) -> Number | None:
         function = self._function
         values: list[int | float | bool] = []
         bases: dict[int, int] = {}
@@ -261,41 +518,61 @@ class _Session:
                     adopted.append(array)
                     bases[start] = int(self._memory.adopt(parameter.name, array).base())
                 values.append(bases[start])
-        first = (1, 1, 1)
         buffers = {base: self._memory.at(base)[0].number for base in bases.values()}
         if overlapping:
             buffers = dict.fromkeys(buffers, 0)
         self._fuses &= not overlapping
         self._body = self._host.body(values, buffers)
-        results = Run(
-            self._body.function,
-            first,
-            first,
-            self._memory,
-            values,
-            self._symbols,
-            outside=self._outside,
-        )()
-        return results[0].reshape(-1)[0].item() if results else None
+        results = self._body.program.run(self, values, self._symbols)
+        return results[0] if results else None
 
-    def _outside(self, call: CallOperation, operands: Sequence[Array]) -> Array | None:
-        values = [entry.reshape(-1)[0].item() for entry in operands]
-        if call.name == "launch":
-            self._launch(call, values)
-            return None
-        if call.name.startswith(("cublas", "cudnn")):
-            self._call_library(call, values)
-            return _SUCCESS
-        action = _ACTIONS.get(call.name)
-        if action is None:
-            raise CudaError(f"{call.at}: {call.name} is not supported in a host function")
-        return action(self, values)
+    def call(self, call: CallOperation, values: Words) -> Number:
+        """Does what the function calls."""
+        match call.name:
+            case "launch":
+                self._launch(call, values)
+            case "printf":
+                self._output(formatted(call.text, values))
+            case "assert" if not values[0]:
+                raise CudaError(f"{call.at}: assertion: the assertion fails on the host")
+            case "assert" | "exit" | "clock":
+                pass
+            case name if name.startswith(("cublas", "cudnn")):
+                self._call_library(call, values)
+            case name if name in _ACTIONS:
+                return _ACTIONS[name](self, values)
+            case name:
+                raise CudaError(f"{call.at}: {name} is not supported in a host function")
+        return _SUCCESS
+
+    def cell(
+        self, address: int, size: int, at: SourceLocation, verb: str
+    ) -> tuple[memoryview, int]:
+        """The bytes in which an address is, and its place in them."""
+        try:
+            buffer, offset = self._memory.at(address)
+        except KeyError:
+            raise CudaError(
+                f"{at}: {FindingKind.OUT_OF_BOUNDS}: {verb} through a pointer to nothing"
+            ) from None
+        if offset < 0 or offset + size > buffer.size:
+            index, remaining = divmod(offset, size)
+            where = f"byte {offset}" if remaining else f"element {index}"
+            raise CudaError(
+                f"{at}: {FindingKind.OUT_OF_BOUNDS}: {verb} of {where} of {buffer.name}, which has"
+                f" {buffer.size // size}"
+            )
+        return buffer.data.data, offset
+
+    def new(self, size: int, name: str) -> int:
+        """Memory that ends with the call; gives its address."""
+        return int(self._memory.allocate(name, size).base())
 
     def _call_library(self, call: CallOperation, values: Words) -> None:
         from .library_calls import LibraryCalls  # imports JAX
 
         if self._libraries is None:
-            self._libraries = LibraryCalls(self._bytes)
+            self._libraries = LibraryCalls(self._bytes, self._module.libraries)
         try:
             self._libraries.call(call.name, values)
         except CudaError as error:
@@ -358,38 +635,38 @@ class _Session:
     def _new(self, size: int) -> MemoryBuffer:
         return self._memory.allocate("allocated memory", max(size, 1), initialized=True)
 
-    def allocate_device(self, values: Words) -> Array:
+    def allocate_device(self, values: Words) -> Number:
         target, size = values
         address = int(self._new(size).base())
         self._bytes(target, 8)[:] = np.array([address], np.int64).view(np.uint8)
         return _SUCCESS
 
-    def allocate(self, values: Words) -> Array:
-        return np.asarray(self._new(values[0]).base(), np.int64)
+    def allocate(self, values: Words) -> Number:
+        return int(self._new(values[0]).base())
 
-    def copy(self, values: Words) -> Array:
+    def copy(self, values: Words) -> Number:
         target, source, size = values[:3]
         self._bytes(target, size)[:] = self._bytes(source, size).copy()
         return _SUCCESS
 
-    def fill(self, values: Words) -> Array:
+    def fill(self, values: Words) -> Number:
         target, value, size = values
         self._bytes(target, size)[:] = value & 0xFF
         return _SUCCESS
 
-    def copy_to_symbol(self, values: Words) -> Array:
+    def copy_to_symbol(self, values: Words) -> Number:
         symbol, source, size = values[:3]
         offset = values[3] if len(values) > 3 else 0
         self._bytes(symbol + offset, size)[:] = self._bytes(source, size)
         return _SUCCESS
 
-    def copy_from_symbol(self, values: Words) -> Array:
+    def copy_from_symbol(self, values: Words) -> Number:
         target, symbol, size = values[:3]
         offset = values[3] if len(values) > 3 else 0
         self._bytes(target, size)[:] = self._bytes(symbol + offset, size)
         return _SUCCESS
 
-    def release(self, values: Words) -> Array:
+    def release(self, values: Words) -> Number:
         if values[0]:
             try:
                 self._memory.release(self._memory.at(values[0])[0])
@@ -397,11 +674,11 @@ class _Session:
                 raise CudaError("memory is freed that is not allocated") from None
         return _SUCCESS
 
-    def succeed(self, values: Words) -> Array:
+    def succeed(self, values: Words) -> Number:
         return _SUCCESS
 
 
-_ACTIONS: dict[str, Callable[[_Session, Words], Array]] = {
+_ACTIONS: dict[str, Callable[[_Session, Words], Number]] = {
     "cudaMalloc": _Session.allocate_device,
     "malloc": _Session.allocate,
     "cudaMemcpy": _Session.copy,

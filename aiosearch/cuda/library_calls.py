@@ -20,6 +20,23 @@ import numpy as np
 
 from .errors import CudaError
 from .interpreter.arithmetic import Array
+from .library_kernels import (
+    Convolution,
+    LibraryServers,
+    Program,
+    Routine,
+    activate,
+    activate_back,
+    batch_norm,
+    batch_norm_back,
+    batch_norm_by,
+    can_serve,
+    gemm,
+    pool,
+    pool_back,
+    softmax,
+    softmax_back,
+)
 
 JaxArray: TypeAlias = Any
 """An array of JAX, or a tracer of one."""
@@ -35,6 +52,8 @@ _DTYPES: dict[int, ElementType] = {
     2: np.dtype(np.float16),
 }
 _NCHW, _SPATIAL, _TRANSPOSED = 0, (1, 2), (1, 2)
+NumberedRoutine: TypeAlias = Callable[[Sequence[float], Sequence[Array], Sequence[Array]], None]
+"""A routine of ours that takes the numbers of a descriptor."""
 
 
 @dataclass(slots=True)
@@ -47,11 +66,32 @@ class LibraryDescriptor:
     groups: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """An array that a call writes to: `alpha * result + beta * old`."""
+
+    array: Array
+    alpha: float = 1
+    beta: float = 0
+
+    @property
+    def is_overwritten(self) -> bool:
+        return self.alpha == 1 and self.beta == 0
+
+    def blend(self, result: Array) -> None:
+        """Writes a result."""
+        number = self.array.dtype.type
+        # With beta = 0 what was there is not read: it may be anything, a NaN even.
+        old = 0 if self.beta == 0 else number(self.beta) * self.array
+        self.array[...] = number(self.alpha) * result.reshape(self.array.shape) + old
+
+
 @dataclass(slots=True)
 class LibraryCalls:
     """The libraries as one call of a host function sees them."""
 
     memory: Bytes
+    servers: LibraryServers
     _descriptors: dict[int, LibraryDescriptor] = field(default_factory=dict)
 
     def call(self, name: str, values: Sequence[Argument]) -> None:
@@ -107,41 +147,82 @@ class LibraryCalls:
         size = int(np.prod(shape)) * dtype.itemsize
         return self.memory(address, size).view(dtype).reshape(shape)
 
-    def _write(self, target: Array, result: JaxArray, alpha: int, beta: int) -> None:
-        new = np.asarray(result).reshape(target.shape)
-        first, second = self._number(alpha, target.dtype), self._number(beta, target.dtype)
-        # With beta = 0 what was there is not read: it may be anything, a NaN even.
-        old = 0 if second == 0 else target.dtype.type(second) * target
-        target[...] = target.dtype.type(first) * new + old
+    def _serve(
+        self,
+        call: str,
+        numbers: tuple[float, ...],
+        inputs: Sequence[Array],
+        targets: Sequence[_Target],
+        xla: Program,
+        ours: Routine | None,
+    ) -> None:
+        """Does a call by whoever is faster, and writes the results over the targets."""
+        outputs = [
+            item.array if item.is_overwritten else np.empty_like(item.array) for item in targets
+        ]
+        dtype = outputs[0].dtype
+        served = ours if can_serve(*inputs, *outputs) else None
+        with jax.enable_x64(dtype.itemsize == 8):
+            self.servers.serve(call, numbers, inputs, outputs, xla, served)
+        for target, output in zip(targets, outputs, strict=True):
+            if not target.is_overwritten:
+                target.blend(output)
+
+    def _target(self, number: int, address: int, alpha: int, beta: int) -> _Target:
+        array = self._array(number, address)
+        return self._blended(array, alpha, beta)
+
+    def _blended(self, array: Array, alpha: int, beta: int) -> _Target:
+        first, second = self._number(alpha, array.dtype), self._number(beta, array.dtype)
+        # Scales are read now: host code may change them as soon as the call is back.
+        return _Target(array, first, second)
 
     # --- cuBLAS
 
     def sgemm(self, *values: Argument) -> None:
-        self._gemm(np.dtype(np.float32), *values)
+        self._gemm("cublasSgemm", np.dtype(np.float32), *values)
 
     def dgemm(self, *values: Argument) -> None:
-        self._gemm(np.dtype(np.float64), *values)
+        self._gemm("cublasDgemm", np.dtype(np.float64), *values)
+
+    def sgemm_strided(self, *values: Argument) -> None:
+        self._gemm_strided("cublasSgemm", np.dtype(np.float32), *values)
+
+    def dgemm_strided(self, *values: Argument) -> None:
+        self._gemm_strided("cublasDgemm", np.dtype(np.float64), *values)
 
     def sgemm_batched(self, *values: Argument) -> None:
-        self._gemm_batched(np.dtype(np.float32), *values)
+        self._gemm_batched("cublasSgemm", np.dtype(np.float32), *values)
 
     def dgemm_batched(self, *values: Argument) -> None:
-        self._gemm_batched(np.dtype(np.float64), *values)
+        self._gemm_batched("cublasDgemm", np.dtype(np.float64), *values)
 
-    def _gemm(self, dtype: ElementType, handle: int, *values: Argument) -> None:
+    def _gemm(self, call: str, dtype: ElementType, handle: int, *values: Argument) -> None:
         ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = values
-        batched = (ta, tb, m, n, k, alpha, a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1)
-        self._gemm_batched(dtype, handle, *batched)
+        strided = (ta, tb, m, n, k, alpha, a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1)
+        self._gemm_strided(call, dtype, handle, *strided)
 
-    def _gemm_batched(self, dtype: ElementType, handle: int, *values: Argument) -> None:
+    def _gemm_batched(self, call: str, dtype: ElementType, handle: int, *values: Argument) -> None:
+        """Products whose matrices lie anywhere: their addresses are in arrays."""
+        ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, count = values
+        listed = (self.memory(item, 8 * count).view(np.int64) for item in (a, b, c))
+        for left, right, target in zip(*listed, strict=True):
+            places = (int(left), lda, int(right), ldb, beta, int(target), ldc)
+            self._gemm(call, dtype, handle, ta, tb, m, n, k, alpha, *places)
+
+    def _gemm_strided(self, call: str, dtype: ElementType, handle: int, *values: Argument) -> None:
         ta, tb, m, n, k, alpha, a, lda, step_a, b, ldb, step_b, beta, c, ldc, step_c, count = values
         self._descriptor(handle)
         left = self._matrices(dtype, a, (m, k) if ta == 0 else (k, m), lda, step_a, count)
         right = self._matrices(dtype, b, (k, n) if tb == 0 else (n, k), ldb, step_b, count)
+        inputs = [
+            side.swapaxes(1, 2) if way in _TRANSPOSED else side
+            for side, way in ((left, ta), (right, tb))
+        ]
         target = self._matrices(dtype, c, (m, n), ldc, step_c, count)
-        with jax.enable_x64(dtype.itemsize == 8):
-            result = _product(left, right, ta in _TRANSPOSED, tb in _TRANSPOSED)
-        self._write(target, result, alpha, beta)
+        targets = [self._blended(target, alpha, beta)]
+        numbers = (ta in _TRANSPOSED, tb in _TRANSPOSED)
+        self._serve(call, numbers, inputs, targets, _product, gemm)
 
     def _matrices(
         self,
@@ -182,39 +263,77 @@ class LibraryCalls:
 
     def convolution(self, handle: int, alpha: int, *values: Argument) -> None:
         xd, x, wd, w, conv, _, _, _, beta, yd, y = values
-        run = _compiled(_convolution, self._window(conv))
-        self._done(run, (self._array(xd, x), self._array(wd, w)), (yd, y, alpha, beta))
+        inputs = (self._array(xd, x), self._array(wd, w))
+        self._convolve(
+            "cudnnConvolutionForward", conv, inputs, (yd, y, alpha, beta), Convolution.forward
+        )
 
     def convolution_data(self, handle: int, alpha: int, *values: Argument) -> None:
         wd, w, dyd, dy, conv, _, _, _, beta, dxd, dx = values
-        run = _transposed(_convolution, self._window(conv), 0)
-        like, filters = np.zeros_like(self._array(dxd, dx)), self._array(wd, w)
-        self._done(run, (like, filters, self._array(dyd, dy)), (dxd, dx, alpha, beta))
+        inputs, target = (self._array(wd, w), self._array(dyd, dy)), (dxd, dx, alpha, beta)
+        call = "cudnnConvolutionBackwardData"
+        self._convolve(call, conv, inputs, target, Convolution.data, 0)
 
     def convolution_filter(self, handle: int, alpha: int, *values: Argument) -> None:
         xd, x, dyd, dy, conv, _, _, _, beta, dwd, dw = values
-        run = _transposed(_convolution, self._window(conv), 1)
-        like = np.zeros_like(self._array(dwd, dw))
-        self._done(run, (self._array(xd, x), like, self._array(dyd, dy)), (dwd, dw, alpha, beta))
+        inputs, target = (self._array(xd, x), self._array(dyd, dy)), (dwd, dw, alpha, beta)
+        call = "cudnnConvolutionBackwardFilter"
+        self._convolve(call, conv, inputs, target, Convolution.filter, 1)
+
+    def _convolve(
+        self,
+        call: str,
+        conv: int,
+        inputs: tuple[Array, Array],
+        target: tuple[int, int, int, int],
+        method: Callable[[Convolution, Sequence[Array], Sequence[Array]], None],
+        place: int | None = None,
+    ) -> None:
+        """A convolution, or its derivative by what is in a `place` of it."""
+        window, groups = self._window(conv)
+        output = self._target(*target)
+        shape = output.array.shape
+        program = _convolution_program(window, groups, place, shape)
+        ours = functools.partial(method, Convolution(window)) if groups == 1 else None
+        self._serve(call, (*window, groups, *shape), inputs, [output], program, ours)
+
+    def add_tensor(self, handle: int, alpha: int, *values: Argument) -> None:
+        """Adds a tensor to another, repeated along axes in which it has one element."""
+        bd, bias, beta, yd, y = values
+        target = self._target(yd, y, alpha, beta)
+        target.blend(np.broadcast_to(self._array(bd, bias), target.array.shape))
+
+    def bias_back(self, handle: int, alpha: int, *values: Argument) -> None:
+        dyd, dy, beta, bd, bias = values
+        # One pass over memory either way, so there is nobody to choose.
+        sums = self._array(dyd, dy).sum((0, 2, 3), keepdims=True)
+        self._target(bd, bias, alpha, beta).blend(sums)
 
     def normalized(self, handle: int, mode: int, alpha: int, beta: int, *values: Argument) -> None:
         xd, x, yd, y, bd, scale, bias, factor, mean, variance, epsilon, saved, inverse = values
         _require_spatial(mode)
         data = self._array(xd, x)
         parameters = [self._array(bd, item) for item in (scale, bias)]
-        with jax.enable_x64(data.dtype.itemsize == 8):
-            result, average, spread = _compiled(_batch_norm, (epsilon,))(data, *parameters)
-        self._write(self._array(yd, y), result, alpha, beta)
+        # What nobody asks for is computed all the same, and forgotten.
+        average, spread, deviation = (
+            self._array(bd, address) if address else np.empty_like(parameters[0])
+            for address in (saved, 0, inverse)
+        )
+        targets = [self._target(yd, y, alpha, beta), *map(_Target, (average, spread, deviation))]
+        self._serve(
+            "cudnnBatchNormalizationForwardTraining",
+            (epsilon,),
+            (data, *parameters),
+            targets,
+            _compiled(_batch_norm, (epsilon,)),
+            functools.partial(batch_norm, epsilon),
+        )
         count = data.size // data.shape[1]
-        unbiased = np.asarray(spread) * (count / max(count - 1, 1))
+        unbiased = spread * (count / max(count - 1, 1))
         for address, new in ((mean, average), (variance, unbiased)):
             if address:
                 running = self._array(bd, address)
-                running[...] = (1 - factor) * running + factor * np.asarray(new)
-        if saved:
-            self._array(bd, saved)[...] = average
-        if inverse:
-            self._array(bd, inverse)[...] = 1 / np.sqrt(np.asarray(spread) + epsilon)
+                running[...] = (1 - factor) * running + factor * new
 
     def normalized_by(
         self, handle: int, mode: int, alpha: int, beta: int, *values: Argument
@@ -222,66 +341,102 @@ class LibraryCalls:
         xd, x, yd, y, bd, scale, bias, mean, variance, epsilon = values
         _require_spatial(mode)
         parameters = [self._array(bd, item) for item in (scale, bias, mean, variance)]
-        run = _compiled(_scaled, (epsilon,))
-        self._done(run, (self._array(xd, x), *parameters), (yd, y, alpha, beta))
+        self._serve(
+            "cudnnBatchNormalizationForwardInference",
+            (epsilon,),
+            (self._array(xd, x), *parameters),
+            [self._target(yd, y, alpha, beta)],
+            _compiled(_scaled, (epsilon,)),
+            functools.partial(batch_norm_by, epsilon),
+        )
 
     def normalization_back(self, handle: int, mode: int, *values: Argument) -> None:
         alpha, beta, alpha_p, beta_p, xd, x, dyd, dy, dxd, dx, bd, scale, ds, db, epsilon, _, _ = (
             values
         )
         _require_spatial(mode)
-        data, factors = self._array(xd, x), self._array(bd, scale)
-        inputs = (data, factors, np.zeros_like(factors), self._array(dyd, dy))
-        for place, target in enumerate(((dxd, dx), (bd, ds), (bd, db))):
-            scales = (alpha, beta) if place == 0 else (alpha_p, beta_p)
-            self._done(_transposed(_normalized, (epsilon,), place), inputs, (*target, *scales))
+        inputs = (self._array(xd, x), self._array(bd, scale), self._array(dyd, dy))
+        targets = [
+            self._target(dxd, dx, alpha, beta),
+            self._target(bd, ds, alpha_p, beta_p),
+            self._target(bd, db, alpha_p, beta_p),
+        ]
+        self._serve(
+            "cudnnBatchNormalizationBackward",
+            (epsilon,),
+            inputs,
+            targets,
+            _compiled(_batch_norm_back, (epsilon,)),
+            functools.partial(batch_norm_back, epsilon),
+        )
 
-    def pooled(self, handle: int, pool: int, alpha: int, *values: Argument) -> None:
+    def pooled(self, handle: int, pooling: int, alpha: int, *values: Argument) -> None:
         xd, x, beta, yd, y = values
-        run = _compiled(_pooled, self._descriptor(pool).numbers)
-        self._done(run, (self._array(xd, x),), (yd, y, alpha, beta))
+        target = (yd, y, alpha, beta)
+        inputs = (self._array(xd, x),)
+        self._by_descriptor("cudnnPoolingForward", pooling, inputs, target, (_pooled, pool))
 
-    def pooled_back(self, handle: int, pool: int, alpha: int, *values: Argument) -> None:
+    def pooled_back(self, handle: int, pooling: int, alpha: int, *values: Argument) -> None:
         _, _, dyd, dy, xd, x, beta, dxd, dx = values
-        run = _transposed(_pooled, self._descriptor(pool).numbers, 0)
-        self._done(run, (self._array(xd, x), self._array(dyd, dy)), (dxd, dx, alpha, beta))
+        inputs, target = (self._array(xd, x), self._array(dyd, dy)), (dxd, dx, alpha, beta)
+        functions = (_pooled, pool_back)
+        self._by_descriptor("cudnnPoolingBackward", pooling, inputs, target, functions)
 
     def activated(self, handle: int, act: int, alpha: int, *values: Argument) -> None:
         xd, x, beta, yd, y = values
-        run = _compiled(_activated, self._descriptor(act).numbers)
-        self._done(run, (self._array(xd, x),), (yd, y, alpha, beta))
+        target = (yd, y, alpha, beta)
+        inputs = (self._array(xd, x),)
+        self._by_descriptor("cudnnActivationForward", act, inputs, target, (_activated, activate))
 
     def activated_back(self, handle: int, act: int, alpha: int, *values: Argument) -> None:
         _, _, dyd, dy, xd, x, beta, dxd, dx = values
-        run = _transposed(_activated, self._descriptor(act).numbers, 0)
-        self._done(run, (self._array(xd, x), self._array(dyd, dy)), (dxd, dx, alpha, beta))
+        inputs, target = (self._array(xd, x), self._array(dyd, dy)), (dxd, dx, alpha, beta)
+        functions = (_activated, activate_back)
+        self._by_descriptor("cudnnActivationBackward", act, inputs, target, functions)
+
+    def _by_descriptor(
+        self,
+        call: str,
+        number: int,
+        inputs: Sequence[Array],
+        target: tuple[int, int, int, int],
+        functions: tuple[Callable[..., JaxArray], NumberedRoutine],
+    ) -> None:
+        """A call whose formula takes the descriptor's numbers; with two inputs, its derivative."""
+        numbers = self._descriptor(number).numbers
+        formula, routine = functions
+        build = _compiled if len(inputs) == 1 else _transposed
+        ours = functools.partial(routine, numbers)
+        output = [self._target(*target)]
+        self._serve(call, numbers, inputs, output, build(formula, numbers), ours)
 
     def softmax(
         self, handle: int, algorithm: int, mode: int, alpha: int, *values: Argument
     ) -> None:
         xd, x, beta, yd, y = values
-        run = _compiled(_softmax, (algorithm, mode))
-        self._done(run, (self._array(xd, x),), (yd, y, alpha, beta))
+        numbers = (algorithm, mode)
+        self._serve(
+            "cudnnSoftmaxForward",
+            numbers,
+            (self._array(xd, x),),
+            [self._target(yd, y, alpha, beta)],
+            _compiled(_softmax, numbers),
+            functools.partial(softmax, numbers),
+        )
 
     def softmax_back(
         self, handle: int, algorithm: int, mode: int, alpha: int, *values: Argument
     ) -> None:
         yd, y, dyd, dy, beta, dxd, dx = values
-        run = _compiled(_softmax_back, (algorithm, mode))
-        self._done(run, (self._array(yd, y), self._array(dyd, dy)), (dxd, dx, alpha, beta))
-
-    def _done(
-        self, run: Callable[..., JaxArray], inputs: Sequence[Array], target: tuple[Argument, ...]
-    ) -> None:
-        number, address, alpha, beta = target
-        output = self._array(number, address)
-        with jax.enable_x64(output.dtype.itemsize == 8):
-            result = run(*inputs)
-        if tuple(result.shape) != output.shape and result.size != output.size:
-            raise CudaError(
-                f"the output is of shape {output.shape}, and the result of {tuple(result.shape)}"
-            )
-        self._write(output, result, alpha, beta)
+        numbers = (algorithm, mode)
+        self._serve(
+            "cudnnSoftmaxBackward",
+            numbers,
+            (self._array(yd, y), self._array(dyd, dy)),
+            [self._target(dxd, dx, alpha, beta)],
+            _compiled(_softmax_back, numbers),
+            functools.partial(softmax_back, numbers),
+        )
 
 
 def _require_spatial(mode: int) -> None:
@@ -297,28 +452,40 @@ def _compiled(
 
 
 @functools.cache
-def _transposed(
-    function: Callable[..., JaxArray], numbers: tuple[Argument, ...], place: int
-) -> Callable[..., JaxArray]:
-    """What a change of the output means for one input: the last argument is that of the output."""
+def _transposed(formula: Callable[..., JaxArray], numbers: tuple[Argument, ...]) -> Program:
+    """What a change of the output, the second argument, means for the input."""
 
     @jax.jit
-    def back(*arguments: JaxArray) -> JaxArray:
-        *inputs, change = arguments
-
-        def of_input(value: JaxArray) -> JaxArray:
-            return function(*numbers, *inputs[:place], value, *inputs[place + 1 :])
-
-        _, pull = jax.vjp(of_input, inputs[place])
+    def back(x: JaxArray, change: JaxArray) -> JaxArray:
+        _, pull = jax.vjp(functools.partial(formula, *numbers), x)
         return pull(change)[0]
 
     return back
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3))
-def _product(left: JaxArray, right: JaxArray, first: bool, second: bool) -> JaxArray:
-    left = left.swapaxes(1, 2) if first else left
-    right = right.swapaxes(1, 2) if second else right
+@functools.cache
+def _convolution_program(
+    window: tuple[int, ...], groups: int, place: int | None, shape: tuple[int, ...]
+) -> Program:
+    """A convolution, or its derivative by image or filter, whose `shape` no argument has."""
+    if place is None:
+        return _compiled(_convolution, (window, groups))
+
+    def of_input(value: JaxArray, fixed: JaxArray) -> JaxArray:
+        pair = (value, fixed) if place == 0 else (fixed, value)
+        return _convolution(window, groups, *pair)
+
+    @jax.jit
+    def back(fixed: JaxArray, change: JaxArray) -> JaxArray:
+        like = jnp.zeros(shape, change.dtype)
+        _, pull = jax.vjp(lambda value: of_input(value, fixed), like)
+        return pull(change)[0]
+
+    return back
+
+
+@jax.jit
+def _product(left: JaxArray, right: JaxArray) -> JaxArray:
     return jnp.matmul(left, right)
 
 
@@ -336,14 +503,21 @@ def _convolution(window: tuple[int, ...], groups: int, x: JaxArray, w: JaxArray)
 
 def _batch_norm(
     epsilon: float, x: JaxArray, scale: JaxArray, bias: JaxArray
-) -> tuple[JaxArray, JaxArray, JaxArray]:
+) -> tuple[JaxArray, JaxArray, JaxArray, JaxArray]:
     mean = x.mean((0, 2, 3), keepdims=True)
     variance = x.var((0, 2, 3), keepdims=True)
-    return _scaled(epsilon, x, scale, bias, mean, variance), mean, variance
+    inverse = jax.lax.rsqrt(variance + epsilon)
+    return _scaled(epsilon, x, scale, bias, mean, variance), mean, variance, inverse
 
 
-def _normalized(epsilon: float, x: JaxArray, scale: JaxArray, bias: JaxArray) -> JaxArray:
-    return _batch_norm(epsilon, x, scale, bias)[0]
+def _batch_norm_back(
+    epsilon: float, x: JaxArray, scale: JaxArray, change: JaxArray
+) -> tuple[JaxArray, ...]:
+    def of_inputs(x: JaxArray, scale: JaxArray, bias: JaxArray) -> JaxArray:
+        return _batch_norm(epsilon, x, scale, bias)[0]
+
+    _, pull = jax.vjp(of_inputs, x, scale, jnp.zeros_like(scale))
+    return tuple(pull(change))
 
 
 def _scaled(
@@ -399,8 +573,10 @@ def _softmax_back(algorithm: int, mode: int, y: JaxArray, dy: JaxArray) -> JaxAr
 _ACTIONS: dict[str, Callable[..., None]] = {
     "cublasSgemm": LibraryCalls.sgemm,
     "cublasDgemm": LibraryCalls.dgemm,
-    "cublasSgemmStridedBatched": LibraryCalls.sgemm_batched,
-    "cublasDgemmStridedBatched": LibraryCalls.dgemm_batched,
+    "cublasSgemmBatched": LibraryCalls.sgemm_batched,
+    "cublasDgemmBatched": LibraryCalls.dgemm_batched,
+    "cublasSgemmStridedBatched": LibraryCalls.sgemm_strided,
+    "cublasDgemmStridedBatched": LibraryCalls.dgemm_strided,
     "cudnnSetTensor4dDescriptor": LibraryCalls.set_tensor,
     "cudnnSetFilter4dDescriptor": LibraryCalls.set_filter,
     "cudnnSetConvolution2dDescriptor": LibraryCalls.set_numbers,
@@ -409,6 +585,10 @@ _ACTIONS: dict[str, Callable[..., None]] = {
     "cudnnSetActivationDescriptor": LibraryCalls.set_numbers,
     "cudnnGetConvolution2dForwardOutputDim": LibraryCalls.output_size,
     "cudnnGetConvolutionForwardWorkspaceSize": LibraryCalls.workspace_size,
+    "cudnnGetConvolutionBackwardDataWorkspaceSize": LibraryCalls.workspace_size,
+    "cudnnGetConvolutionBackwardFilterWorkspaceSize": LibraryCalls.workspace_size,
+    "cudnnAddTensor": LibraryCalls.add_tensor,
+    "cudnnConvolutionBackwardBias": LibraryCalls.bias_back,
     "cudnnConvolutionForward": LibraryCalls.convolution,
     "cudnnConvolutionBackwardData": LibraryCalls.convolution_data,
     "cudnnConvolutionBackwardFilter": LibraryCalls.convolution_filter,

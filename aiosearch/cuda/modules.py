@@ -10,7 +10,7 @@ import numpy as np
 
 from .choices import fastest
 from .compiled import threads
-from .compiled.lowering import Choices, Lowered, compiled, lowered
+from .compiled.lowering import Choices, Code, Lowered, compiled, lowered
 from .errors import CudaError, LaunchError
 from .frontend.sources import CudaSource
 from .host_functions import HostFunction, MachineLaunch
@@ -20,6 +20,7 @@ from .interpreter.threads import Run
 from .ir.operations import ParallelFunction
 from .ir.types import ScalarType
 from .launches import Array, Dims, Symbols, array_of, check_shape, dims, flattened, scalar_of, words
+from .library_kernels import LibraryChoice, LibraryServers
 from .passes.instrumentation import instrumented
 
 
@@ -56,6 +57,7 @@ class CudaModule:
         self.source = source
         self.symbols = Symbols()
         self.choices = choices or Choices()
+        self.libraries = LibraryServers(self.choices.libraries)
         self._kernels: dict[str, CudaKernel] = {}
         self._hosts: dict[str, HostFunction] = {}
 
@@ -90,6 +92,11 @@ class CudaModule:
             kernel = CudaKernel(self, function)
         kernel[launch.grid, launch.block, launch.shared].run(launch.kernel.values)
 
+    @property
+    def library_choices(self) -> tuple[LibraryChoice, ...]:
+        """Who did the calls of cuBLAS and cuDNN so far, for each kind of call, and why."""
+        return tuple(self.libraries.choices.values())
+
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.source.kernels, *self.source.hosts]
 
@@ -114,6 +121,7 @@ class CudaKernel:
         self.function = function
         self.tuned: dict[Dims, Choices] = {}
         """What `Launch.tune` decided, for each shape of block."""
+        self._codes: dict[tuple[Dims, Choices], Code] = {}
 
     def __getitem__(self, shape: Any) -> KernelLaunch:
         supplied = shape if isinstance(shape, tuple) else (shape,)
@@ -123,6 +131,13 @@ class CudaKernel:
         return KernelLaunch(
             self, dims(supplied[0], "the grid"), dims(supplied[1], "the block"), shared
         )
+
+    def code(self, block: Dims, choices: Choices) -> Code:
+        """The machine code for blocks of a shape."""
+        # A key without the function: the hash of a large one takes longer than a small launch.
+        if (block, choices) not in self._codes:
+            self._codes[block, choices] = compiled(self.function, block, choices)
+        return self._codes[block, choices]
 
     def bound(self, arguments: Sequence[object]) -> tuple[CudaKernel, list[object]]:
         """The kernel for these arguments, and what it is passed: of C++, always the same."""
@@ -202,7 +217,7 @@ class KernelLaunch:
     def run(self, values: Sequence[int | float | bool]) -> None:
         """Runs the kernel with addresses in place of arrays."""
         function = self._function
-        code = compiled(function, self.block, self.choices.for_grid(self.grid))
+        code = self._kernel.code(self.block, self.choices.for_grid(self.grid))
         grid = (self.grid[0] // code.blocks, *self.grid[1:])
         symbols = self._kernel.module.symbols.of(function)
         failure = np.zeros(1, np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 
 from aiosearch import cuda
+from aiosearch.cuda.interpreter import arithmetic
+from aiosearch.cuda.ir.types import INTEGERS, ScalarType
 
 TEXT = """
 #include <cuda_runtime.h>
@@ -204,3 +207,40 @@ def test_an_array_of_jax_is_read_and_not_written() -> None:
     assert out.tolist() == [0, 2, 4, 6]
     with pytest.raises(cuda.LaunchError, match="may write to b"):
         kernel[1, 4](out, jnp.arange(4.0))
+
+
+@pytest.mark.parametrize("type", sorted(INTEGERS))
+def test_numbers_of_host_code_are_those_of_kernels(type: ScalarType) -> None:
+    """One by one as on arrays, also where they wrap, and where a divisor is zero."""
+    limits = np.iinfo(arithmetic.NUMPY[type])
+    least, most = int(limits.min), int(limits.max)
+    values = [least, most, 0, 1, max(least, -7), 3, most // 3]
+    for name in ("add", "sub", "mul", "div", "rem", "min", "max", "and", "shl", "shr", "lt", "eq"):
+        result = ScalarType.BOOL if name in ("lt", "eq") else type
+        function = arithmetic.scalar(name, result, (type, type))
+        for first, second in itertools.product(values, values):
+            arrays = [np.asarray(value, arithmetic.NUMPY[type]) for value in (first, second)]
+            expected = arithmetic.apply(name, result, arrays).item()
+            assert function(first, second) == expected, (name, first, second)
+
+
+def test_a_loop_of_host_code_swaps_what_it_carries() -> None:
+    text = """
+    int fibonacci(int n) {
+      int a = 0, b = 1;
+      for (int i = 0; i < n; i++) { int next = a + b; a = b; b = next; }
+      while (a > 1000) a /= 10;
+      return a;
+    }"""
+    module = cuda.load(text)
+    assert module.fibonacci(10) == 55
+    assert module.fibonacci(20) == 676
+
+
+def test_host_code_that_leaves_its_memory_is_named_with_its_line() -> None:
+    text = "void f(int n, int *a) {\n  for (int i = 0; i <= n; i++)\n    a[i * i] = i;\n}\n"
+    module = cuda.load(text, choices=cuda.Choices(raises=False))
+    with pytest.raises(
+        cuda.CudaError, match=r":3: out-of-bounds: write of element 9 of a, which has 5"
+    ):
+        module.f(3, np.zeros(5, np.int32))

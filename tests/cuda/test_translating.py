@@ -142,3 +142,15 @@ def test_an_array_as_a_parameter_is_a_pointer_to_its_first_row() -> None:
     np.testing.assert_array_equal(a, [[0, 3, 0, 0], [0, 7, 0, 5], [0, 11, 0, 10]])
     with pytest.raises(UnsupportedConstruct, match="rows of a variable length"):
         module.variable(2, a)
+
+
+def test_infinities_and_nan_are_numbers() -> None:
+    text = """
+    __global__ void k(float *a, double *b) {
+      a[0] = -INFINITY; a[1] = NAN; a[2] = fmaxf(-INFINITY, 2.0f); b[0] = CUDART_INF;
+    }"""
+    for run in ("__call__", "interpret"):
+        a, b = np.zeros(3, np.float32), np.zeros(1)
+        getattr(load(text).k[1, 1], run)(a, b)
+        np.testing.assert_array_equal(a, [-np.inf, np.nan, 2])
+        np.testing.assert_array_equal(b, np.inf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from ..ir.operations import (
@@ -36,6 +37,16 @@ _JAMMED = 80
 """Operations of a loop over threads that is done for several rows at once, at most."""
 
 
+class LibraryPolicy(StrEnum):
+    """Who does what host functions call of cuBLAS and cuDNN."""
+
+    MEASURED = "measured"
+    """For each kind of call whoever was faster, in its first call or in another process."""
+    OURS = "ours"
+    """Our kernels, where we have them."""
+    XLA = "XLA"
+
+
 @dataclass(frozen=True, slots=True)
 class Choices:
     """What can be decided about a kernel; none means that a rule decides."""
@@ -54,6 +65,8 @@ class Choices:
     host function measures whether it is faster, which it need not be."""
     raises: bool = True
     """Whether a host function's loop nests become kernels."""
+    libraries: LibraryPolicy = LibraryPolicy.MEASURED
+    """Who does a host function's calls of cuBLAS and cuDNN."""
 
     def for_grid(self, grid: tuple[int, int, int]) -> Choices:
         """The same without what a grid does not allow."""

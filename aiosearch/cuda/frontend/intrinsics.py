@@ -155,6 +155,13 @@ _ATOMICS = {
 }
 _SHUFFLES = {"__shfl": "idx", "__shfl_up": "up", "__shfl_down": "down", "__shfl_xor": "xor"}
 _VOTES = {"__ballot": "ballot", "__any": "any", "__all": "all"}
+_SPECIAL = {
+    "__builtin_inff": 0x7F800000,
+    "__builtin_inf": 0x7FF0000000000000,
+    "__builtin_nanf": 0x7FC00000,
+    "__builtin_nan": 0x7FF8000000000000,
+}
+"""What `INFINITY` and `NAN` stand for, by their bits: a NaN as a number is not equal to itself."""
 _FENCES = frozenset({"__threadfence", "__threadfence_block", "__threadfence_system"})
 
 
@@ -194,6 +201,9 @@ def _computed(
         return (builder.cast(builder.compute(_MATH[name], type, *values), result),)
     if name in _CASTS:
         return (builder.cast(translator.scalar(arguments[0]), result),)
+    if name in _SPECIAL:
+        bits = ScalarType.I32 if result is ScalarType.F32 else ScalarType.I64
+        return (builder.compute("bitcast", result, ConstantOperand(_SPECIAL[name], bits)),)
     if name in _ROUNDED_CASTS:
         value = translator.scalar(arguments[0])
         rounded = builder.compute(_ROUNDED_CASTS[name], value.type, value)

@@ -11,6 +11,8 @@ cublasStatus_t cublasSgemm(cublasHandle_t, cublasOperation_t, cublasOperation_t,
 cublasStatus_t cublasDgemm(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k, const double* alpha, const double* a, int lda, const double* b, int ldb, const double* beta, double* c, int ldc);
 cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k, const float* alpha, const float* a, int lda, long long strideA, const float* b, int ldb, long long strideB, const float* beta, float* c, int ldc, long long strideC, int count);
 cublasStatus_t cublasDgemmStridedBatched(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k, const double* alpha, const double* a, int lda, long long strideA, const double* b, int ldb, long long strideB, const double* beta, double* c, int ldc, long long strideC, int count);
+cublasStatus_t cublasSgemmBatched(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k, const float* alpha, const float* const* a, int lda, const float* const* b, int ldb, const float* beta, float* const* c, int ldc, int count);
+cublasStatus_t cublasDgemmBatched(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k, const double* alpha, const double* const* a, int lda, const double* const* b, int ldb, const double* beta, double* const* c, int ldc, int count);
 #define cublasCreate_v2 cublasCreate
 #define cublasDestroy_v2 cublasDestroy
 #define cublasSgemm_v2 cublasSgemm
@@ -62,3 +64,7 @@ cudnnStatus_t cudnnActivationForward(cudnnHandle_t, cudnnActivationDescriptor_t,
 cudnnStatus_t cudnnActivationBackward(cudnnHandle_t, cudnnActivationDescriptor_t, const void* alpha, cudnnTensorDescriptor_t, const void* y, cudnnTensorDescriptor_t, const void* dy, cudnnTensorDescriptor_t, const void* x, const void* beta, cudnnTensorDescriptor_t, void* dx);
 cudnnStatus_t cudnnSoftmaxForward(cudnnHandle_t, cudnnSoftmaxAlgorithm_t, cudnnSoftmaxMode_t, const void* alpha, cudnnTensorDescriptor_t, const void* x, const void* beta, cudnnTensorDescriptor_t, void* y);
 cudnnStatus_t cudnnSoftmaxBackward(cudnnHandle_t, cudnnSoftmaxAlgorithm_t, cudnnSoftmaxMode_t, const void* alpha, cudnnTensorDescriptor_t, const void* y, cudnnTensorDescriptor_t, const void* dy, const void* beta, cudnnTensorDescriptor_t, void* dx);
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t, cudnnFilterDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionBwdDataAlgo_t, size_t*);
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t, cudnnTensorDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t, cudnnFilterDescriptor_t, cudnnConvolutionBwdFilterAlgo_t, size_t*);
+cudnnStatus_t cudnnAddTensor(cudnnHandle_t, const void* alpha, cudnnTensorDescriptor_t, const void* a, const void* beta, cudnnTensorDescriptor_t, void* c);
+cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t, const void* alpha, cudnnTensorDescriptor_t, const void* dy, const void* beta, cudnnTensorDescriptor_t, void* db);

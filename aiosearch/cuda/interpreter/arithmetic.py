@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -12,6 +13,8 @@ from ..ir.operations import ConstantOperand
 from ..ir.types import ScalarType
 
 Array: TypeAlias = np.ndarray[Any, Any]
+
+Number: TypeAlias = int | float | bool
 
 Operation: TypeAlias = Callable[..., Any]
 """A ufunc or a function like one: arrays in, an array out."""
@@ -69,6 +72,87 @@ def cast(value: Array, type: ScalarType) -> Array:
         safe = np.where(inside >= top, 0, inside).astype(dtype)
         return np.where(inside >= float(info.max), info.max, safe).astype(dtype)
     return value.astype(dtype, copy=False)
+
+
+def scalar(name: str, type: ScalarType, operands: Sequence[ScalarType]) -> Callable[..., Number]:
+    """An operation on numbers of Python, for code of which there is one thread.
+
+    What host code does all the time, whole numbers and comparisons, takes a twentieth of what it
+    takes on arrays of one element; everything else is done on those.
+    """
+    if name in _COMPARISONS:
+        return _COMPARISONS[name]
+    if name == "select":
+        return lambda condition, left, right: left if condition else right
+    if type.is_integer or type is ScalarType.PTR:
+        if name in _WHOLE and all(item is type or name == "ptradd" for item in operands):
+            return _wrapped(_WHOLE[name], type)
+        if name == "cast" and not operands[0].is_float:
+            return _wrapped(int, type)
+    if type is ScalarType.BOOL and name in _LOGICAL:
+        return _LOGICAL[name]
+    dtypes = [NUMPY[item] for item in operands]
+
+    def on_arrays(*values: Number) -> Number:
+        arrays = [np.asarray(value, dtype) for value, dtype in zip(values, dtypes, strict=True)]
+        result: Number = apply(name, type, arrays).item()
+        return result
+
+    return on_arrays
+
+
+def _wrapped(function: Callable[..., int], type: ScalarType) -> Callable[..., int]:
+    """The function, with results within the type's range as C wraps them."""
+    bits = 8 * type.size
+    # An address has a sign in memory, as NumPy's int64 has.
+    half = 1 << (bits - 1) if type.is_signed or type is ScalarType.PTR else 0
+    mask = (1 << bits) - 1
+
+    def within(*values: int) -> int:
+        return ((function(*values) + half) & mask) - half
+
+    return within
+
+
+_COMPARISONS: dict[str, Callable[..., Number]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+
+
+def _whole_quotient(first: int, second: int) -> int:
+    """As `_divide` has it: towards zero, where Python goes down."""
+    if second == 0:
+        return 0
+    quotient = abs(first) // abs(second)
+    return quotient if (first < 0) == (second < 0) else -quotient
+
+
+def _whole_remainder(first: int, second: int) -> int:
+    return first - _whole_quotient(first, second) * second
+
+
+_WHOLE: dict[str, Callable[..., int]] = {
+    "div": _whole_quotient,
+    "rem": _whole_remainder,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "neg": operator.neg,
+    "ptradd": operator.add,
+    "min": min,
+    "max": max,
+}
+_LOGICAL: dict[str, Callable[..., Number]] = {
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "not": operator.not_,
+}
 
 
 def _divide(first: Array, second: Array) -> Array:

@@ -50,8 +50,6 @@ from .findings import FindingKind, KernelFaults
 from .memory import AddressSpace, MemoryBuffer, gathered, scattered
 from .shadow import Accessors, Shadow
 
-Outside: TypeAlias = Callable[[CallOperation, Sequence[Array]], Array | None]
-"""Does what a host function calls."""
 _FIELD = re.compile(r"%([-+ #0]*\d*(?:\.\d+)?)(?:hh|h|ll|l|z|j|t)?([diouxXeEfFgGcsp%])")
 """A field of a format of `printf`."""
 
@@ -76,7 +74,7 @@ _IN_PLACE: dict[str, np.ufunc] = {
 
 @dataclass(slots=True)
 class Run:
-    """One launch of a kernel, or one call of a host function with a grid of one thread."""
+    """One launch of a kernel."""
 
     function: ParallelFunction
     grid: Dims
@@ -89,7 +87,6 @@ class Run:
     shared_bytes: int = 0
     findings: KernelFaults | None = None
     """Where faults go; without, memory outside of buffers is an error and races go unnoticed."""
-    outside: Outside | None = None
     output: Callable[[str], None] = print
 
     def __call__(self) -> tuple[Array, ...]:
@@ -505,12 +502,7 @@ class _Lanes:
         if operation.name == "clock" and operation.result is not None:
             self._values[operation.result] = np.zeros((), np.int64)
             return
-        if self._run.outside is None:
-            raise CudaError(f"{operation.at}: {operation.name} is for host functions")
-        result = self._run.outside(operation, values)
-        if operation.result is not None:
-            zero = np.zeros((), NUMPY[operation.result.type])
-            self._values[operation.result] = zero if result is None else result
+        raise CudaError(f"{operation.at}: {operation.name} is for host functions")
 
     # --- faults
 

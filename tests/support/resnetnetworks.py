@@ -1,0 +1,109 @@
+"""The network of `examples/resnet50.py` in JAX and in PyTorch, to compare with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+from resnet50 import Layout
+
+__all__ = ["Layout", "flat", "jax_loss", "jax_step", "parts", "torch_step"]
+
+
+def parts(layout: Layout, params: Any) -> list[Any]:
+    """The weights one by one: filters, scale and bias of each unit, then the last layer's."""
+    listed = []
+
+    def cut(start: int, *shape: int) -> int:
+        size = int(np.prod(shape))
+        listed.append(params[start : start + size].reshape(shape))
+        return start + size
+
+    for channels, _, filters, size, _, _, _, *_, start, _ in layout.units:
+        end = cut(start, filters, channels, size, size)
+        cut(cut(end, filters), filters)
+    cut(cut(layout.ends[3], layout.classes, layout.ends[4]), layout.classes)
+    return listed
+
+
+def flat(listed: list[Any]) -> Any:
+    """The reverse of `parts`."""
+    return np.concatenate([np.asarray(item).reshape(-1) for item in listed])
+
+
+def jax_loss(layout: Layout, layers: list[Any], images: Any, labels: Any) -> Any:
+    """The mean cross entropy."""
+
+    def unit(place: int, x: Any) -> Any:
+        _, _, _, size, stride, _, clips, *_ = layout.units[place]
+        w, scale, bias = layers[3 * place : 3 * place + 3]
+        padding = ((size // 2, size // 2),) * 2
+        y = jax.lax.conv_general_dilated(x, w, (stride, stride), padding)
+        mean, spread = (f((0, 2, 3), keepdims=True) for f in (y.mean, y.var))
+        y = (y - mean) * jax.lax.rsqrt(spread + 1e-5)
+        y = y * scale[:, None, None] + bias[:, None, None]
+        return jax.nn.relu(y) if clips else y
+
+    x, padding = unit(0, images), ((0, 0), (0, 0), (1, 1), (1, 1))
+    x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), padding)
+    for first, shortcut, *_ in layout.blocks:
+        y = unit(first + 2, unit(first + 1, unit(first, x)))
+        x = jax.nn.relu(y + (x if shortcut < 0 else unit(shortcut, x)))
+    logits = x.mean((2, 3)) @ layers[-2].T + layers[-1]
+    chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1)
+    return -chosen.mean()
+
+
+def jax_step(layout: Layout, rate: float, momentum: float) -> Callable[..., Any]:
+    """A step of training as one function: `layers, velocity, loss = step(layers, velocity, ...)`"""
+
+    def step(layers: list[Any], velocity: list[Any], images: Any, labels: Any) -> Any:
+        def loss_of(layers: list[Any]) -> Any:
+            return jax_loss(layout, layers, images, labels)
+
+        loss, slopes = jax.value_and_grad(loss_of)(layers)
+        velocity = jax.tree.map(lambda v, g: momentum * v + g, velocity, slopes)
+        layers = jax.tree.map(lambda p, v: p - rate * v, layers, velocity)
+        return layers, velocity, loss
+
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def torch_step(
+    layout: Layout, params: Any, images: Any, labels: Any, rate: float, momentum: float
+) -> Callable[[], float]:
+    """A step of training by PyTorch; raises ImportError where that is not installed."""
+    import torch
+    from torch.nn import functional
+
+    layers = [torch.tensor(item, requires_grad=True) for item in parts(layout, params)]
+    optimizer = torch.optim.SGD(layers, lr=rate, momentum=momentum)
+    pixels, classes = torch.tensor(images), torch.tensor(labels, dtype=torch.long)
+
+    def unit(place: int, x: Any) -> Any:
+        _, _, _, size, stride, _, clips, *_ = layout.units[place]
+        w, scale, bias = layers[3 * place : 3 * place + 3]
+        y = functional.conv2d(x, w, stride=stride, padding=size // 2)
+        y = functional.batch_norm(y, None, None, scale, bias, training=True)
+        return functional.relu(y) if clips else y
+
+    def step() -> float:
+        optimizer.zero_grad()
+        x = functional.max_pool2d(unit(0, pixels), 3, 2, 1)
+        for first, shortcut, *_ in layout.blocks:
+            y = unit(first + 2, unit(first + 1, unit(first, x)))
+            x = functional.relu(y + (x if shortcut < 0 else unit(shortcut, x)))
+        logits = x.mean((2, 3)) @ layers[-2].T + layers[-1]
+        loss = functional.cross_entropy(logits, classes)
+        loss.backward()
+        optimizer.step()
+        return float(loss)
+
+    return step
