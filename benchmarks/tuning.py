@@ -13,7 +13,10 @@ searches end without an answer; target 0. **rate**: points tried in a second, al
 **workloads**, **operators**: programs whose kernels are the code generator's, over the faster of
 `jax.jit` of the function and of the program that was captured, in one race; `--seconds` for each.
 **modules**: the same space with each module left out in turn, and how much slower the best of two
-thousand drawn points is predicted.
+thousand drawn points is predicted. **ablation**: the same by measurement: as many points are tried
+of each composition, and the best of all run in turns. **sparse**: products with a sparse matrix
+over the best of what JAX has for it. **records**: what it costs to write measurements down and to
+look records up. `--program` names one workload or operator, of those that were chosen.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from lib import tuning_stores
 from lib.figures import figure
+from lib.optimizer.paired_timing import compared
 from lib.tuned_kernels import KERNELS, softmax
 from lib.tuned_workloads import OPERATORS, WORKLOADS, Workload, types
 from lib.tuning_faults import FAULTS, none_fits, troubled
@@ -42,8 +47,12 @@ from aiosearch.tuner import (
     RecordedSpace,
     RecordTable,
     Sampler,
+    Trace,
     Tunable,
+    TuningBudget,
+    TuningProgress,
     TuningReport,
+    TuningSession,
     replay,
     tune,
     tune_portfolio,
@@ -52,11 +61,14 @@ from aiosearch.tuner.final_race import LOOSE
 from aiosearch.tuner.gates import NumbersGate, Rejection
 from aiosearch.tuner.kernels import KernelCall
 from aiosearch.tuner.pipeline import device_executor
-from aiosearch.tuner.schedules.programs import tunable_program
+from aiosearch.tuner.schedules.modules import SKIP
+from aiosearch.tuner.schedules.programs import FORM, LIBRARY, TunableProgram, tunable_program
+from aiosearch.tuner.schedules.sparse import blocked_rows, tunable_sddmm, tunable_spmm
 from aiosearch.tuner.schedules.tile_modules import STANDARD, TileModule
 
 RECORDED = Path(__file__).parent / "recorded"
 SEEDS = 10
+ABLATED = ("matmul 512", "conv2d", "dense bias gelu", "softmax")
 ALGORITHMS = ("evolution", "best-first", "random", "exhaustive")
 
 
@@ -415,6 +427,8 @@ def programs(group: Mapping[str, Workload], title: str, seconds: float, quick: b
             correlations=list(report.correlations[-3:]),
             target=1.0,
         )
+    if not ratios:
+        return
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     figure(f"tuned programs over jax, {title}, geometric mean", mean, "x", least=min(ratios))
 
@@ -452,18 +466,177 @@ def _best_predicted(
     return 2.0 ** min(ours), len(ours)
 
 
+def timed_ablation(group: Mapping[str, Workload], trials: int) -> None:
+    """The best of so many tried points of each composition, raced together."""
+    for name, workload in group.items():
+        times, tried, idle = asyncio.run(_raced_compositions(workload, trials))
+        whole = times.pop("")
+        for left_out, seconds in times.items():
+            figure(
+                f"measured time without {left_out}, {name}",
+                seconds / whole,
+                "of that with all",
+                seconds=seconds,
+                with_all=whole,
+                trials=tried[left_out],
+            )
+        figure(f"modules without a choice, {name}", len(idle), "modules", names=idle)
+
+
+async def _raced_compositions(
+    workload: Workload, trials: int
+) -> tuple[dict[str, float], dict[str, int], list[str]]:
+    """Seconds of the best point of each composition, named after the module that it leaves out,
+    how many points were tried of it, and the modules that have nothing to say of this program.
+    """
+    call = KernelCall(types(workload))
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["XDG_CACHE_HOME"] = scratch
+
+        def kernel(left_out: str) -> TunableProgram:
+            modules = [module for module in STANDARD if module.__name__ != left_out]
+            table = Path(scratch) / f"{left_out}.json"
+            return tunable_program(
+                workload[0], modules=modules, table=table, name=left_out or "all"
+            )
+
+        space, random = kernel("").search_space(call), Random(0)
+        sites = {site for _ in range(64) for site in space.sample(random).decisions}
+        names = [module.__name__ for module in STANDARD]
+        choosing = {name for name in names if any(site.endswith(f".{name}") for site in sites)}
+        best: dict[str, Trace] = {}
+        tried: dict[str, int] = {}
+        async with device_executor() as executor:
+            for left_out in ("", *(name for name in names if name in choosing)):
+                seen: list[TuningProgress] = []
+                session = TuningSession(
+                    kernel(left_out), call, executor, TuningBudget(trials=trials),
+                    on_progress=seen.append,
+                )  # fmt: skip
+                async with session.opened():
+                    await session.advance(TuningBudget(trials=trials))
+                entries = [at.measurement for at in seen if at.measurement is not None]
+                scheduled = [
+                    (entry.seconds, entry.trace)
+                    for entry in entries
+                    if entry.seconds is not None and entry.trace.decisions[FORM] != LIBRARY
+                ]
+                tried[left_out] = len(scheduled)
+                skipped = {site: SKIP for site in sites if site.endswith(f".{left_out}")}
+                trace = min(scheduled, key=lambda pair: pair[0])[1]
+                best[left_out] = space.replay({**skipped, **trace.decisions})
+            session = TuningSession(kernel(""), call, executor, TuningBudget(trials=0))
+            async with session.opened():
+                times = await session.race(best)
+    return times, tried, [name for name in names if name not in choosing]
+
+
+def sparse(quick: bool, seconds: float) -> None:
+    """Products of random sparse matrices, over the faster of the plain form and JAX's own types."""
+    rows, columns, width = (256, 256, 32) if quick else (2048, 1024, 128)
+    random = np.random.default_rng(0)
+    for side in (1, 8):
+        mask = random.random((rows // side, columns // side)) < 1 / 64
+        dense = np.kron(mask, np.ones((side, side))) * random.normal(size=(rows, columns))
+        matrix = dense.astype(np.float32)
+        places = np.nonzero(matrix)
+        offsets = np.searchsorted(places[0], np.arange(rows + 1))
+        held = blocked_rows(offsets, places[1], matrix[places], block=(side, side))
+        other = random.normal(size=(columns, width)).astype(np.float32)
+        blocks, left = other.reshape(-1, side, width), random.normal(size=(rows, width))
+        factors = left.astype(np.float32).reshape(-1, side, width)
+        _sparse_figure(f"spmm, blocks of {side}", tunable_spmm, (*held, blocks), seconds, matrix)
+        _sparse_figure(
+            f"sddmm, blocks of {side}", tunable_sddmm, (held[0], factors, blocks), seconds
+        )
+
+
+def _sparse_figure(
+    name: str, make: Callable[..., Any], arguments: Any, seconds: float, matrix: Any = None
+) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["XDG_CACHE_HOME"] = scratch
+        kernel = make(table=str(Path(scratch) / "table.json"))
+        arrays = tuple(map(jnp.asarray, arguments))
+        report = asyncio.run(tune(kernel, *arrays, seconds=seconds))
+        tuned, plain = jax.jit(kernel), jax.jit(kernel.reference)
+        races = {"plain": _race(plain, tuned, arrays)}
+        if matrix is not None:
+            from jax.experimental.sparse import BCSR
+
+            dense = arrays[2].reshape(matrix.shape[1], -1)
+            product = jax.jit(lambda a, b: a @ b)
+            other = lambda: jax.block_until_ready(product(jnp.asarray(matrix), dense))  # noqa: E731
+            bcsr = BCSR.fromdense(jnp.asarray(matrix))
+            ours = lambda: jax.block_until_ready(tuned(*arrays))  # noqa: E731
+            races["dense"] = compared(other, ours, 2.0)
+            theirs = lambda: jax.block_until_ready(product(bcsr, dense))  # noqa: E731
+            races["BCSR"] = compared(theirs, ours, 2.0)
+        least = min(races, key=lambda key: races[key].base)
+        figure(
+            f"tuned sparse product over the best of jax, {name}",
+            races[least].ratio.median,
+            "x",
+            best_of_jax=least,
+            **races[least].facts(),
+            others={key: round(race.ratio.median, 3) for key, race in races.items()},
+            decisions={
+                key: value for key, value in report.record.decisions.items() if value != SKIP
+            },
+            trials=report.trials,
+            checked=report.record.checked,
+        )
+
+
+def _race(first: Any, second: Any, arrays: Any) -> Any:
+    return compared(
+        lambda: jax.block_until_ready(first(*arrays)),
+        lambda: jax.block_until_ready(second(*arrays)),
+        2.0,
+    )
+
+
+def stores(quick: bool) -> None:
+    """Writing measurements down, alone and two at once, and tables of a thousand records."""
+    count = 200 if quick else tuning_stores.COUNT
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["XDG_CACHE_HOME"] = scratch
+        alone = tuning_stores.appended(0, count)
+        plain = tuning_stores.appended_plainly(Path(scratch) / "lines.jsonl", count)
+        figure("a measurement is written down", 1e6 * alone, "us", plain_line=round(1e6 * plain, 1))
+        both = tuning_stores.appended_at_once(2, count)
+        figure("a measurement, two processes at once", 1e6 * max(both), "us")
+        for number in range(1, 4 if quick else 100):
+            tuning_stores.appended(number, 500)
+        spent, lines = tuning_stores.recalled(50 if not quick else 2)
+        figure("what a search has measured is read", 1e3 * spent, "ms", lines=lines)
+        read, found, put = tuning_stores.table(Path(scratch) / "table.json", 1000)
+        figure("a record is looked up", 1e6 * found, "us", first_time_ms=1e3 * read, records=1000)
+        figure("a record is put into a table", 1e3 * put, "ms", records=1000)
+
+
 def main() -> None:
     names = (
         "replay", "mutants", "agreement", "faults", "rate", "portfolio", "workloads", "operators",
-        "modules",
+        "modules", "ablation", "sparse", "records",
     )  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="append", choices=names, default=[])
     parser.add_argument("--quick", action="store_true", help="a sanity size")
     parser.add_argument("--each", type=int, default=100, help="faults of each kind")
     parser.add_argument("--seconds", type=float, default=60.0, help="for each program")
+    parser.add_argument("--trials", type=int, default=32, help="of each composition of modules")
+    parser.add_argument(
+        "--program", action="append", choices=(*WORKLOADS, *OPERATORS), default=[],
+        help="of the workloads and operators",
+    )  # fmt: skip
     arguments = parser.parse_args()
     seconds = 8.0 if arguments.quick else arguments.seconds
+    chosen = arguments.program
+
+    def of(group: Mapping[str, Workload], usual: Sequence[str] = ()) -> dict[str, Workload]:
+        return {name: group[name] for name in group if name in (chosen or usual or group)}
+
     commands: dict[str, Callable[[], None]] = {
         "replay": lambda: replays(arguments.quick),
         "mutants": lambda: mutants(arguments.quick),
@@ -471,9 +644,15 @@ def main() -> None:
         "faults": lambda: faults(arguments.quick, arguments.each),
         "rate": lambda: rate(arguments.quick),
         "portfolio": lambda: portfolio(arguments.quick),
-        "workloads": lambda: programs(WORKLOADS, "workloads", seconds, arguments.quick),
-        "operators": lambda: programs(OPERATORS, "operators", seconds, arguments.quick),
+        "workloads": lambda: programs(of(WORKLOADS), "workloads", seconds, arguments.quick),
+        "operators": lambda: programs(of(OPERATORS), "operators", seconds, arguments.quick),
         "modules": lambda: ablation(arguments.quick),
+        "ablation": lambda: timed_ablation(
+            of(WORKLOADS, ABLATED[:1] if arguments.quick else ABLATED),
+            6 if arguments.quick else arguments.trials,
+        ),
+        "sparse": lambda: sparse(arguments.quick, seconds),
+        "records": lambda: stores(arguments.quick),
     }
     for name in arguments.only or names:
         commands[name]()

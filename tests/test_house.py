@@ -59,8 +59,8 @@ ALLOWED = {
     },
     "recording": {"_lazy", "lab"},
     "tuner": {
-        "_blocking", "_lazy", "arguments", "capture", "codegen", "devices", "equivalence", "errors",
-        "folders", "measure", "optimizer", "pool", "tensor",
+        "_blocking", "_lazy", "arguments", "capture", "codegen", "database", "devices",
+        "equivalence", "errors", "folders", "measure", "optimizer", "pool", "tensor", "__version__",
     },
     "measure": {"_blocking", "_lazy", "errors", "folders", "memory", "pool", "processes"},
     "lab": {

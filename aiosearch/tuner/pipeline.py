@@ -45,7 +45,7 @@ from .final_race import (
     finalists,
 )
 from .gates import NumbersGate, Rejection, TuningGate, reference_of, rejection_of, serves
-from .journals import MeasurementJournal, journal_path
+from .journals import MeasurementJournal, SearchName
 from .kernels import KernelCall, candidate, placeholders
 from .proofs import verified
 from .records import TuningRecord, locked
@@ -55,7 +55,7 @@ from .search.proposals import Measurement, find_proposer
 from .search.states import SearchState
 from .space.spaces import SearchSpace
 from .space.traces import Trace
-from .tunables import AnyTunable, Tunable, device_name, frozen_record
+from .tunables import AnyTunable, Tunable, device_name, frozen_record, versions
 from .types import Configuration, Function, Options, Pytree
 
 BATCH = 4
@@ -282,17 +282,19 @@ class TuningSession:
         Gives what another process has found meanwhile: two that tune the same thing take turns.
         Where the body is left by an error, the fastest verified point is written down first.
         """
-        kernel, text = self._kernel, self._call.text
-        path = journal_path(kernel.name, text, device_name(), kernel.source)
+        kernel = self._kernel
+        search = SearchName.of(kernel, self._call)
         with ExitStack() as stack:
             # In a thread: another process may hold the lock for as long as it tunes.
-            await asyncio.to_thread(stack.enter_context, locked(path))
+            await asyncio.to_thread(stack.enter_context, locked(search.path))
             record = kernel.recorded(self._call)
             if record is not None and record.confirmed and not self._again:
                 yield TuningReport(record, remembered=True)
                 return
             self._started = time.monotonic()
-            self._journal = stack.enter_context(MeasurementJournal(path))
+            self._journal = stack.enter_context(MeasurementJournal(search))
+            if self._again:
+                self._journal.forget_ended()
             try:
                 await self._prepare()
                 yield None
@@ -306,11 +308,10 @@ class TuningSession:
         await self._search()
 
     async def finish(self) -> TuningReport:
-        """Races the best, and writes the winner to the table in the place of the journal."""
+        """Races the best, and writes the winner to the table; what was measured stays."""
         report = await self._decided()
         self._kernel.table.put(report.record)
-        with suppress(OSError):
-            self._journal.path.unlink()
+        self._journal.end()
         return report
 
     @property
@@ -427,11 +428,11 @@ class TuningSession:
         if trace is not None:
             measurement = Measurement(trace, seconds)
             self._verified[trace.key] = (measurement, compiled)
+            self._asked += trace.key not in self._state.measured
             self._note(measurement)
-            self._asked += 1
 
     def _recall(self) -> None:
-        """Takes what an earlier search measured, which is not measured again."""
+        """Takes what an earlier search measured: it counts as tried, and is not measured again."""
         for line in self._journal.lines():
             with suppress(RequirementFailed, SpaceError):  # the space was edited meanwhile
                 trace = self._state.space.replay(line.decisions)
@@ -440,6 +441,7 @@ class TuningSession:
                         trace, line.seconds, line.gate, line.reason, line.predicted, line.at
                     )
                 )
+        self._asked = len(self._state.measured)
 
     async def _search(self) -> None:
         """Runs the stages until the budget or the space is exhausted, or `stop` is called."""
@@ -686,8 +688,6 @@ class TuningSession:
         return replace(record, checked="proved", evidence=evidence)
 
     def _plain_record(self, trace: Trace | None, seconds: float, baseline: float) -> TuningRecord:
-        import jax
-
         kernel = self._kernel
         # Where the reference won, the point beside it is for shapes that it may not win on.
         point = trace if trace is not None or self._baseline is None else self._baseline.trace
@@ -703,7 +703,7 @@ class TuningSession:
             baseline_seconds=baseline,
             measured=len(self._state.measured),
             source=kernel.source,
-            versions=f"jax {jax.__version__}",
+            versions=versions(),
         )
 
     def _named(self, trace: Trace | None) -> Configuration:

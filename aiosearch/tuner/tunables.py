@@ -366,6 +366,13 @@ def device_name() -> str:
     return _device()
 
 
+def versions() -> str:
+    """Of what compiles kernels here, as records have it."""
+    import jax
+
+    return f"jax {jax.__version__}"
+
+
 @functools.cache
 def _device() -> str:
     import jax

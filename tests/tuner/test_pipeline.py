@@ -219,6 +219,33 @@ async def test_a_search_that_was_broken_off_goes_on_where_it_was(
     assert report.configuration == {"block": 4, "form": "column"}
 
 
+async def test_another_table_begins_with_all_that_was_measured(
+    kernel: Tunable[..., Any],
+) -> None:
+    """The untuned form and the last race alone are run again; `again` measures anew."""
+    seen: list[str] = []
+
+    def note(progress: TuningProgress) -> None:
+        assert progress.measurement is not None
+        seen.append(progress.measurement.trace.key)
+
+    await tuned(kernel, all_right())
+    kernel.table = RecordTable(kernel.table.path.with_name("other.json"))
+    report = await tuned(kernel, all_right(), on_progress=note)
+    assert (report.trials, len(seen)) == (8, 1)
+    assert report.configuration == {"block": 4, "form": "column"}
+    report = await tuned(kernel, all_right(), on_progress=note, again=True)
+    assert (report.trials, len(seen)) == (8, 1 + 8)
+
+
+async def test_what_was_measured_before_counts_as_tried(kernel: Tunable[..., Any]) -> None:
+    for trials, name in ((3, "first.json"), (5, "second.json")):
+        kernel.table = RecordTable(kernel.table.path.with_name(name))
+        async with MockExecutor(all_right(), noise=0.001) as executor:
+            report = await tune(kernel, X, executor=executor, trials=trials)
+        assert report.trials == trials
+
+
 async def test_a_cancelled_search_keeps_the_fastest_verified_point(
     kernel: Tunable[..., Any],
 ) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from aiosearch.tuner import RecordTable, TableError, TuningRecord, read_seeds
-from aiosearch.tuner.journals import JournalLine, MeasurementJournal
 
 
 @pytest.fixture
@@ -88,14 +87,6 @@ def test_what_is_no_table_is_refused_by_name(path: Path, text: str) -> None:
 
 def test_a_table_that_is_absent_is_empty(path: Path) -> None:
     assert RecordTable(path).records == ()
-
-
-def test_a_line_that_was_cut_off_is_left_out(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_bytes(b'{"decisions":{"block":[1,2]},"seconds":0.5}\n{"decisions":{"bl')
-    with MeasurementJournal(path) as journal:
-        assert list(journal.lines()) == [JournalLine({"block": (1, 2)}, 0.5)]
-    assert path.read_bytes().endswith(b"\n")
 
 
 @pytest.mark.parametrize(

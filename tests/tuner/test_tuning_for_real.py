@@ -13,9 +13,8 @@ import pytest
 from tuned_kernels import chunked, shifted
 
 from aiosearch.tuner import RecordTable, Sampler, Tunable, tunable, tune
-from aiosearch.tuner.journals import journal_path
+from aiosearch.tuner.journals import MeasurementJournal, SearchName
 from aiosearch.tuner.kernels import KernelCall
-from aiosearch.tuner.tunables import device_name
 
 X = jax.ShapeDtypeStruct((64, 32), jnp.float32)
 
@@ -84,7 +83,7 @@ def test_kill_9_loses_at_most_the_measurement_that_was_under_way(cache: Path) ->
     victim.wait()
     victim.stdout.close()
     shifted.table = RecordTable(cache / "table.json")
-    journal = journal_path(shifted.name, KernelCall((X,)).text, device_name(), shifted.source)
-    lines = journal.read_bytes().splitlines()
+    with MeasurementJournal(SearchName.of(shifted, KernelCall((X,)))) as journal:
+        lines = list(journal.lines())
     assert told <= len(lines) <= told + 2
     assert not shifted.table.records

@@ -3,6 +3,10 @@
 A `EinsumSchedule` is data. Modules change it step by step, and `lower` prints what it says as
 a kernel of Pallas: a grid of blocks, a loop over the summed axes in steps, an epilogue inside or
 after. Every schedule that `lower` takes computes the same; only the order of the sums differs.
+
+The second operand may be looked up: `bwrc,bwcf->brf` with places `bw` in an array `ncf` is a
+product with a sparse matrix, of which each block row b has blocks of r by c at the block columns
+`places[b, w]`. A place below 0 is none: what lies there counts as nothing, whatever it is.
 """
 
 from __future__ import annotations
@@ -27,29 +31,43 @@ class EinsumSpec:
     dtype: str = "float32"
     epilogue: str = ""
     """A function of `jax.nn` or `jax.numpy` that is applied at the end, by its name."""
+    gathered: str = ""
+    """The first axes of the second operand, where it is looked up: those of the places."""
 
     @classmethod
-    def of(cls, text: str, first: Pytree, second: Pytree, *, epilogue: str = "") -> Self:
+    def of(
+        cls, text: str, first: Pytree, second: Pytree, *, places: Pytree = None, epilogue: str = ""
+    ) -> Self:
         """Reads the text of an einsum of two arrays, given their types.
 
         EinsumSpec.of("mk,kn->mn", x, y, epilogue="relu")
+
+        With `places` the second operand is `second[places]`, and the text names its axes.
+
+        EinsumSpec.of("bwrc,bwcf->brf", values, dense, places=columns)
         """
         inputs, arrow, output = text.replace(" ", "").partition("->")
         operands = inputs.split(",")
         if not arrow or len(operands) != 2:
             raise TunerError(f"{text!r} is no contraction of two arrays; write it as mk,kn->mn")
+        gathered = "" if places is None else operands[1][: len(places.shape)]
+        looked_up = second.shape if places is None else (*places.shape, *second.shape[1:])
         extents: dict[str, int] = {}
-        for labels, operand in zip(operands, (first, second), strict=True):
-            if len(set(labels)) != len(labels) or len(labels) != len(operand.shape):
+        for labels, operand, shape in (
+            (operands[0], first, first.shape),
+            (operands[1], second, looked_up),
+        ):
+            if len(set(labels)) != len(labels) or len(labels) != len(shape):
                 raise TunerError(f"{labels!r} does not name each axis of {operand} once")
-            for label, extent in zip(labels, operand.shape, strict=True):
+            for label, extent in zip(labels, shape, strict=True):
                 if extents.setdefault(label, int(extent)) != extent:
                     raise TunerError(f"axis {label} is {extents[label]} and {extent} long")
         if set(output) - set(extents) or len(set(output)) != len(output):
             raise TunerError(
                 f"{text!r}: the output has an axis that no operand has, or has it twice"
             )
-        return cls((operands[0], operands[1]), output, extents, str(first.dtype), epilogue)
+        named = (operands[0], operands[1])
+        return cls(named, output, extents, str(first.dtype), epilogue, gathered)
 
     @property
     def summed(self) -> str:
@@ -93,6 +111,12 @@ class EinsumSchedule:
     """Into how many partial sums, added up afterwards, the summed axes are cut."""
     library: bool = False
     """Whether XLA's own kernel computes it, whatever the rest says."""
+    gathered_first: bool = False
+    """Whether what is looked up is written down before the kernel, which then looks up nothing."""
+    chunk: int = 0
+    """How many places of a row XLA looks up at once; 0 for all."""
+    all_products: bool = False
+    """Whether XLA computes the products with every row, and looks up among those."""
     stages: int = 0
     warps: int = 0
     notes: tuple[str, ...] = field(default=())
@@ -115,14 +139,15 @@ class EinsumSchedule:
 
 
 def lower(schedule: EinsumSchedule, *, interpret: bool | None = None) -> Function:
-    """A function of both operands that computes the contraction as the schedule says.
+    """A function of both operands, and of the places where the second is looked up, that computes
+    the contraction as the schedule says.
 
     Without a GPU, Pallas interprets the kernel.
     """
     import jax
 
     if schedule.library:
-        return partial(_library, schedule.contraction)
+        return partial(_library, schedule)
     interpret = jax.default_backend() == "cpu" if interpret is None else interpret
     return _Kernel(schedule, interpret)
 
@@ -135,10 +160,103 @@ def _float32(*shape: int) -> Pytree:
     return make(shape, "float32")
 
 
-def _library(contraction: EinsumSpec, first: Pytree, second: Pytree) -> Pytree:
+def _library(
+    schedule: EinsumSchedule, first: Pytree, second: Pytree, places: Pytree = None
+) -> Pytree:
     import jax.numpy as jnp
 
-    return contraction.apply(jnp.einsum(contraction.text, first, second))
+    contraction = schedule.contraction
+    if places is None:
+        return contraction.apply(jnp.einsum(contraction.text, first, second))
+    if schedule.all_products:
+        return contraction.apply(_looked_up_products(contraction, first, second, places))
+    if schedule.chunk:
+        return contraction.apply(_in_chunks(schedule, first, second, places))
+    return contraction.apply(_product(contraction, first, second, places))
+
+
+def _product(contraction: EinsumSpec, first: Pytree, second: Pytree, places: Pytree) -> Pytree:
+    """The contraction with what is looked up in the second operand, all at once."""
+    import jax.numpy as jnp
+
+    operands = _present(contraction, first, places), _looked_up(second, places)
+    values = jnp.einsum(contraction.text, *operands)
+    return _present(contraction, values, places, contraction.output)
+
+
+def _looked_up(table: Pytree, places: Pytree) -> Pytree:
+    """The rows of a table at places, zeros where there is no place."""
+    import jax.numpy as jnp
+
+    rows = table[jnp.maximum(places, 0)]
+    return jnp.where(places.reshape(*places.shape, *[1] * (table.ndim - 1)) >= 0, rows, 0)
+
+
+def _present(
+    contraction: EinsumSpec, values: Pytree, places: Pytree, labels: str | None = None
+) -> Pytree:
+    """An array with these axes, by default the first operand, with zeros where it belongs to no
+    place: an infinity there times a zero would be something.
+    """
+    import jax.numpy as jnp
+
+    labels = contraction.operands[0] if labels is None else labels
+    if not set(contraction.gathered) <= set(labels):
+        return values
+    return jnp.where(_aligned(places, contraction.gathered, labels) >= 0, values, 0)
+
+
+def _aligned(values: Pytree, labels: str, among: str) -> Pytree:
+    """An array with the axes of `labels` as one with those of `among`, 1 long where it has none."""
+    held = [label for label in among if label in labels]
+    sizes = {label: values.shape[labels.index(label)] for label in held}
+    ordered = values.transpose([labels.index(label) for label in held])
+    return ordered.reshape([sizes.get(label, 1) for label in among])
+
+
+def _looked_up_products(
+    contraction: EinsumSpec, first: Pytree, second: Pytree, places: Pytree
+) -> Pytree:
+    """The products with all rows of the second operand, and of those the ones at the places."""
+    import jax.numpy as jnp
+
+    gathered, output = contraction.gathered, contraction.output
+    along, tail = gathered[-1], contraction.operands[1][len(gathered) :]
+    # The axis of places stands for the axis that they are places in.
+    text = f"{contraction.operands[0]},{along}{tail}->{output}"
+    at = _aligned(places, gathered, output)
+    products = jnp.einsum(text, first, second)
+    values = jnp.take_along_axis(products, jnp.maximum(at, 0), axis=output.index(along))
+    return _present(contraction, values, places, output)
+
+
+def _in_chunks(schedule: EinsumSchedule, first: Pytree, second: Pytree, places: Pytree) -> Pytree:
+    """Looks up some places of each row at a time, so that what is looked up stays in the caches."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    contraction, chunk = schedule.contraction, schedule.chunk
+    along = contraction.gathered[-1]
+
+    def cut(array: Pytree, labels: str) -> Pytree:
+        axis = labels.index(along)
+        shape = (*array.shape[:axis], -1, chunk, *array.shape[axis + 1 :])
+        return jnp.moveaxis(array.reshape(shape), axis, 0)
+
+    shared = along not in contraction.operands[0]
+    pieces = None if shared else cut(first, contraction.operands[0])
+    shape = [contraction.extents[axis] for axis in contraction.output]
+    start = 0 if along in contraction.output else jnp.zeros(shape, first.dtype)
+
+    def step(total: Pytree, piece: Pytree) -> tuple[Pytree, Pytree]:
+        part, at = piece
+        values = _product(contraction, first if shared else part, second, at)
+        return (total, values) if along in contraction.output else (total + values, None)
+
+    total, values = lax.scan(step, start, (pieces, cut(places, contraction.gathered)))
+    if along not in contraction.output:
+        return total
+    return jnp.moveaxis(values, 0, contraction.output.index(along)).reshape(shape)
 
 
 class _Kernel:
@@ -174,14 +292,21 @@ class _Kernel:
         self._share = total // schedule.splits
         self._sizes = (*(size for *_, size in self._grid), schedule.splits, self._share)
 
-    def __call__(self, first: Pytree, second: Pytree) -> Pytree:
+    def __call__(self, first: Pytree, second: Pytree, places: Pytree = None) -> Pytree:
         from jax.experimental import pallas as pl
 
         schedule, contraction = self._schedule, self._schedule.contraction
-        blocks = [
-            pl.BlockSpec(self._shape(labels), partial(self._place, labels))
-            for labels in contraction.operands
-        ]
+        looks_up = places is not None and not schedule.gathered_first
+        if places is not None and schedule.gathered_first:
+            first, second = _present(contraction, first, places), _looked_up(second, places)
+        arrays, labels = [first, second], list(contraction.operands)
+        if looks_up:
+            arrays, labels = [*arrays, places], [*labels, contraction.gathered]
+        blocks = [pl.BlockSpec(self._shape(part), partial(self._place, part)) for part in labels]
+        if looks_up:
+            tail = contraction.operands[1][len(contraction.gathered) :]
+            whole = (second.shape[0], *self._shape(tail))
+            blocks[1] = pl.BlockSpec(whole, lambda *ids: (0, *self._place(tail, *ids)))
         shape = tuple(contraction.extents[axis] for axis in contraction.output)
         partial_sums = pl.pallas_call(
             self._body,
@@ -190,27 +315,42 @@ class _Kernel:
             out_specs=pl.BlockSpec((1, *self._shape(contraction.output)), self._output_place),
             out_shape=_float32(schedule.splits, *shape),
             interpret=self._interpret,
-        )(first, second)
+        )(*arrays)
         values = partial_sums[0] if schedule.splits == 1 else partial_sums.sum(axis=0)
+        if places is not None:
+            values = _present(contraction, values, places, contraction.output)
         values = values if self._applies_inside else contraction.apply(values)
         return values.astype(contraction.dtype)
 
     @property
     def _applies_inside(self) -> bool:
-        """Partial sums are no values yet, so the epilogue waits for all of them."""
-        return self._schedule.inlined and self._schedule.splits == 1
+        """Partial sums are no values yet, so the epilogue waits for all of them; and where results
+        belong to places, for those that belong to none.
+        """
+        contraction = self._schedule.contraction
+        placed = contraction.gathered and set(contraction.gathered) <= set(contraction.output)
+        return self._schedule.inlined and self._schedule.splits == 1 and not placed
 
-    def _body(self, first: Pytree, second: Pytree, out: Pytree) -> None:
+    def _body(self, first: Pytree, second: Pytree, *further: Pytree) -> None:
         import jax.numpy as jnp
         from jax.experimental import pallas as pl
 
+        *places, out = further
         step = pl.program_id(self._splits_at + 1)
 
         @pl.when(step == 0)
         def _() -> None:
             out[...] = jnp.zeros_like(out)
 
-        a, b = first[...], second[...]
+        a = first[...]
+        if places:
+            at = places[0][...]
+            # Of the rows in memory only those at the places are read.
+            rows = second[jnp.maximum(at, 0).reshape(-1)].reshape(*at.shape, *second.shape[1:])
+            b = jnp.where(at.reshape(*at.shape, *[1] * (rows.ndim - at.ndim)) >= 0, rows, 0)
+            a = _present(self._schedule.contraction, a, at)
+        else:
+            b = second[...]
         if self._schedule.operand_dtype:
             a, b = (part.astype(self._schedule.operand_dtype) for part in (a, b))
         product = jnp.einsum(

@@ -44,8 +44,13 @@ class ScheduleModule(Protocol):
 def compose(
     modules: Sequence[ScheduleModule], s: Sampler, schedule: EinsumSchedule
 ) -> EinsumSchedule:
-    """Draws a branch of each module in turn, or none of it, and gives what they lead to."""
+    """Draws a branch of each module in turn, or none of it, and gives what they lead to.
+
+    With XLA's own kernel a schedule is complete, and later modules are not asked.
+    """
     for module in modules:
+        if schedule.library:  # of what XLA computes nothing is left to schedule
+            break
         branches = dict(module(s, schedule))
         name = module.__name__
         if SKIP in branches:
@@ -195,7 +200,7 @@ def tunable_contraction(
         contraction = EinsumSpec.of(text, first, second, epilogue=epilogue)
         schedule = compose(modules, s, contraction.start())
         if not schedule.library:
-            _require_grid(s, schedule)
+            require_grid(s, schedule)
 
     def reference(first: Pytree, second: Pytree) -> Pytree:
         contraction = EinsumSpec.of(text, first, second, epilogue=epilogue)
@@ -215,7 +220,7 @@ def tunable_contraction(
 MOST_STEPS = 1 << 16
 
 
-def _require_grid(s: Sampler, schedule: EinsumSchedule) -> None:
+def require_grid(s: Sampler, schedule: EinsumSchedule) -> None:
     """A kernel of very many tiny blocks is never the fastest, and takes minutes to interpret."""
     steps = math.prod(math.prod(factors[:-1]) for factors in schedule.tiles.values())
     reads = tuple(f"tile_{axis}" for axis in schedule.tiles)
