@@ -276,7 +276,7 @@ NUMBERS = (
     ("time for last reports when a search ends early, in seconds", "engine.run.run.GRACE_SECONDS"),
     (
         "how long a journal's record waits for company, in seconds",
-        "engine.journal.batches.BATCH_SECONDS",
+        "engine.journal.journal.BATCH_SECONDS",
     ),
     (
         "how often a journal is forced to the disk, in seconds",
