@@ -28,26 +28,26 @@ ON = "--device=A100"
 
 def test_the_best_are_told_and_the_best_one_is_shown(cli: Cli) -> None:
     """How it goes on stderr; on stdout figures, a line for each program, and one as text."""
-    told = cli("optimize", *NORM, ON, "--top=3")
-    assert told.code == 0, told.err
-    assert "searching kernel graphs" in told.err
+    outcome = cli("optimize", *NORM, ON, "--top=3")
+    assert outcome.code == 0, outcome.err
+    assert "searching kernel graphs" in outcome.err
     for shown in ("on A100", "search  complete", "no part of the reference", "CPU seconds: "):
-        assert shown in told.out
-    lines = told.out.splitlines()
+        assert shown in outcome.out
+    lines = outcome.out.splitlines()
     (head,) = [number for number, line in enumerate(lines) if "predicted" in line]
     assert [line.split()[0] for line in lines[head + 1 : head + 4]] == ["1", "2", "3"]
     assert lines[head + 4] == ""
     assert all("proved — for all shapes" in line for line in lines[head + 1 : head + 4])
-    assert "fused[" in told.out
-    text = told.out[told.out.index("program rms_norm") :].split("\n\n")[0]
+    assert "fused[" in outcome.out
+    text = outcome.out[outcome.out.index("program rms_norm") :].split("\n\n")[0]
     assert parse(text).inputs == builtin("rms_norm", "bf16", row=4, feature=8, column=8).inputs
 
 
 def test_the_same_as_json_with_drawings(cli: Cli) -> None:
     """Everything is there; the best are first, are programs, and each has its drawing."""
-    told = cli("optimize", *NORM, ON, "--top=3", "--json", "--svg=drawn", "--quiet")
-    assert told.code == 0, told.err
-    (facts,) = told.events
+    outcome = cli("optimize", *NORM, ON, "--top=3", "--json", "--svg=drawn", "--quiet")
+    assert outcome.code == 0, outcome.err
+    (facts,) = outcome.events
     assert (facts["status"], facts["device"], facts["raise"]) == ("complete", "A100", {})
     assert facts["programs"] > facts["kernel_graphs"] >= len(facts["answers"]) == 3
     assert facts["pruned"]["no part of the reference"] > 0
@@ -69,23 +69,23 @@ def test_the_same_as_json_with_drawings(cli: Cli) -> None:
 
 def test_with_a_bound_only_the_best_is_searched_for(cli: Cli) -> None:
     """It is the same one, the status says how it is complete, and what was visited is told."""
-    told = cli("optimize", *NORM, ON, "--bound")
-    assert told.code == 0, told.err
-    assert "search   complete under the cost model" in told.out
-    assert "cannot lead to anything better" in told.out
+    outcome = cli("optimize", *NORM, ON, "--bound")
+    assert outcome.code == 0, outcome.err
+    assert "search   complete under the cost model" in outcome.out
+    assert "cannot lead to anything better" in outcome.out
     (whole,) = cli("optimize", *NORM, ON, "--top=1", "--json", "--quiet").events
     (cut,) = cli("optimize", *NORM, ON, "--bound", "--json", "--quiet").events
     assert whole["cut"] is None
     assert cut["cut"]["nodes"] > cut["cut"]["pruned"] > 0
-    best, other = (facts["answers"][0]["predicted"]["seconds"] for facts in (whole, cut))
-    assert best == pytest.approx(other)
+    best, least = (facts["answers"][0]["predicted"]["seconds"] for facts in (whole, cut))
+    assert best == pytest.approx(least)
 
 
 def test_workers_journals_and_other_strategies_find_the_same(cli: Cli) -> None:
     def found(*arguments: str) -> dict[str, object]:
-        told = cli("optimize", *NORM, ON, "--top=1", "--json", "--quiet", *arguments)
-        assert told.code == 0, told.err
-        (facts,) = told.events
+        outcome = cli("optimize", *NORM, ON, "--top=1", "--json", "--quiet", *arguments)
+        assert outcome.code == 0, outcome.err
+        (facts,) = outcome.events
         return {name: facts[name] for name in ("kernel_graphs", "programs", "status")}
 
     alone = found("--journal=journal")
@@ -93,12 +93,12 @@ def test_workers_journals_and_other_strategies_find_the_same(cli: Cli) -> None:
     assert found("--workers=2", "--strategy=stealing") == alone
 
 
-@pytest.mark.parametrize("other", [["gqa"], [*NORM, "--kernels=2"], [*NORM, "--bound"]])
-def test_a_journal_of_another_search_is_refused(cli: Cli, other: list[str]) -> None:
+@pytest.mark.parametrize("another", [["gqa"], [*NORM, "--kernels=2"], [*NORM, "--bound"]])
+def test_a_journal_of_another_search_is_refused(cli: Cli, another: list[str]) -> None:
     """Whether of another program, in another space or with a bound; both are named."""
     journal = ("--journal=journal", ON, "--search-only", "--quiet")
     assert cli("optimize", *NORM, *journal, "--top=1").code == 0
-    refused = cli("optimize", *other, *journal, "--resume")
+    refused = cli("optimize", *another, *journal, "--resume")
     assert (refused.code, refused.out) == (2, "")
     for shown in ("journal is of the problem ", ", and this search is of the problem "):
         assert shown in refused.err
@@ -106,9 +106,9 @@ def test_a_journal_of_another_search_is_refused(cli: Cli, other: list[str]) -> N
 
 
 def test_the_case_of_a_device_makes_no_difference(cli: Cli) -> None:
-    told = cli("optimize", *NORM, "--device=a100", "--space")
-    assert (told.code, told.err) == (0, "")
-    assert "A100" in told.out
+    outcome = cli("optimize", *NORM, "--device=a100", "--space")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "A100" in outcome.out
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -116,20 +116,20 @@ def test_a_file_is_searched(cli: Cli, form: str) -> None:
     program = builtin("gqa", row=4, feature=4, key=8, value=4)
     data = write(program).encode() if form == "text" else to_json(program)
     Path("mine").write_bytes(data)
-    told = cli("optimize", "mine", "--search-only", ON, "--top=1", "--json", "--quiet")
-    assert told.code == 0, told.err
-    (answer,) = told.events[0]["answers"]
+    outcome = cli("optimize", "mine", "--search-only", ON, "--top=1", "--json", "--quiet")
+    assert outcome.code == 0, outcome.err
+    (answer,) = outcome.events[0]["answers"]
     assert from_json(json.dumps(answer["program"]).encode()).inputs == program.inputs
 
 
 def test_a_function_is_searched(cli: Cli) -> None:
     """It is read as a program, and the answer is of its arguments."""
     types = ("--arg=f32[8,16]", "--arg=f32[16,16]", "--arg=f32[16,2]", "--arg=f32[2,16]")
-    told = cli("optimize", f"{FUNCTIONS}plain", *types, "--search-only", ON, "--top=1", "--json")
-    assert told.code == 0, told.err
-    (answer,) = told.events[0]["answers"]
+    outcome = cli("optimize", f"{FUNCTIONS}plain", *types, "--search-only", ON, "--top=1", "--json")
+    assert outcome.code == 0, outcome.err
+    (answer,) = outcome.events[0]["answers"]
     assert answer["predicted"]["launches"] == 1
-    assert [one["name"] for one in answer["program"]["inputs"]] == ["x", "w", "a", "b"]
+    assert [input_["name"] for input_ in answer["program"]["inputs"]] == ["x", "w", "a", "b"]
 
 
 def test_what_overflows_is_left_out_where_floats_are_compared(cli: Cli) -> None:
@@ -159,8 +159,8 @@ def test_what_overflows_is_left_out_where_floats_are_compared(cli: Cli) -> None:
 def test_the_space_is_declared(cli: Cli) -> None:
     """Limits that are given stand there, and nothing is searched."""
     limits = ("--kernels=5", "--block-operators=11", "--custom-kernels=1")
-    told = cli("optimize", *NORM, ON, "--space", *limits)
-    assert (told.code, told.err) == (0, "")
+    outcome = cli("optimize", *NORM, ON, "--space", *limits)
+    assert (outcome.code, outcome.err) == (0, "")
     for shown in (
         "2: rms_norm, matmul",
         "row 4, feature 8, column 8",
@@ -168,7 +168,7 @@ def test_the_space_is_declared(cli: Cli) -> None:
         "5 at most",
         "11 at",
     ):
-        assert shown in told.out
+        assert shown in outcome.out
     (facts,) = cli("optimize", *NORM, ON, "--space", *limits, "--json").events
     assert facts["axes"] == {"row": 4, "feature": 8, "column": 8}
     assert facts["space"]["kernels"] == 5
@@ -178,10 +178,10 @@ def test_the_space_is_declared(cli: Cli) -> None:
 def test_where_nothing_is_found_the_limit_to_raise_is_named(cli: Cli) -> None:
     """And with that limit there is something."""
     small = (*NORM, ON, "--kernels=1", "--block-operators=3")
-    told = cli("optimize", *small)
-    assert told.code == 0
-    assert "found   0 programs on 0 kernel graphs" in told.out
-    (raised,) = [line for line in told.out.splitlines() if line.startswith("nothing equal")]
+    outcome = cli("optimize", *small)
+    assert outcome.code == 0
+    assert "found   0 programs on 0 kernel graphs" in outcome.out
+    (raised,) = [line for line in outcome.out.splitlines() if line.startswith("nothing equal")]
     for limit in raised.partition("something with ")[2].split(" or with "):
         flag, value = limit.split()
         (facts,) = cli("optimize", *small, flag, value, "--json", "--quiet").events
@@ -197,18 +197,18 @@ def test_this_machine_is_taken_where_it_was_measured(cli: Cli) -> None:
         Ceilings(machine_id(), "cpu", "my cpu", 2, "jax", PROTOCOL, "now", 2e10, flops, noise=0.1)
     )
     for device in ([], ["--device=this"]):
-        told = cli("optimize", *NORM, "--top=1", *device)
-        assert told.out.splitlines()[0].endswith(" on my cpu")
-        assert "not measured" not in told.err
+        outcome = cli("optimize", *NORM, "--top=1", *device)
+        assert outcome.out.splitlines()[0].endswith(" on my cpu")
+        assert "not measured" not in outcome.err
 
 
 def test_the_referee_is_asked(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it proves is counted; where it denies something, the run fails."""
     asked = (*NORM, ON, "--top=1", "--referee")
-    told = cli("optimize", *asked)
-    assert told.code == 0, told.err
-    assert " agree, " in told.out
-    assert " 0 denied" in told.out
+    outcome = cli("optimize", *asked)
+    assert outcome.code == 0, outcome.err
+    assert " agree, " in outcome.out
+    assert " 0 denied" in outcome.out
     (facts,) = cli("optimize", *asked, "--json").events
     assert facts["referee"]["agree"] > facts["referee"]["unknown"]
     assert "referee" in facts["cpu_seconds"]
@@ -222,15 +222,15 @@ def test_the_referee_is_asked(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_old_way_asks_z3_of_every_prefix(cli: Cli) -> None:
     """Its counts are told, and what is too small for the program says so."""
     old = ("optimize", "rms_norm", "--search-only", "--prune=z3", "--block-operators=4", "--quiet")
-    told = cli(*old)
-    assert told.code == 0, told.err
-    assert "found    0 programs" in told.out
-    assert "raise --block-operators to 5 or more" in told.out
+    outcome = cli(*old)
+    assert outcome.code == 0, outcome.err
+    assert "found    0 programs" in outcome.out
+    assert "raise --block-operators to 5 or more" in outcome.out
     (facts,) = cli(*old, "--json", "--workers=2").events
     assert facts["queries"] == facts["proved"] + facts["unknown"]
     assert facts["states"] > facts["queries"] > 0
     assert (facts["status"], facts["operators"]) == ("complete", 2)
-    assert f"states   {facts['states']:,}" in told.out
+    assert f"states   {facts['states']:,}" in outcome.out
 
 
 def test_no_jax_is_loaded_for_a_program() -> None:
@@ -268,12 +268,12 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     def stop(text: str, twice: bool = False) -> None:
         going = FusedRun._going
 
-        def interrupted(following: FusedRun, told: str) -> bool:
-            if told.startswith(text):
+        def interrupted(following: FusedRun, message: str) -> bool:
+            if message.startswith(text):
                 following._stop()
                 if twice:
                     following._is_off = True
-            return going(following, told)
+            return going(following, message)
 
         monkeypatch.setattr(FusedRun, "_going", interrupted)
 
@@ -293,11 +293,11 @@ def test_ctrl_c_after_the_search_says_what_was_not_done(
 ) -> None:
     """The search itself was complete; what comes later is done with what there is."""
     stopped_at(text)
-    told = cli("optimize", *NORM, ON, "--top=3", "--json", "--quiet")
-    assert told.code == 130
-    (facts,) = told.events
+    outcome = cli("optimize", *NORM, ON, "--top=3", "--json", "--quiet")
+    assert outcome.code == 130
+    (facts,) = outcome.events
     assert (facts["status"], len(facts["answers"])) == ("complete", answers)
-    assert [one.startswith(stage) for one in facts["undone"]] == [True]
+    assert [stage_left.startswith(stage) for stage_left in facts["undone"]] == [True]
 
 
 def test_what_z3_was_not_asked_about_is_counted(
@@ -306,11 +306,11 @@ def test_what_z3_was_not_asked_about_is_counted(
     """What is not done is told as text, too."""
     stopped_at("verifying 2 ")
     stopped_at("asking z3: 2 ")
-    told = cli("optimize", *NORM, ON, "--top=2", "--referee")
-    assert told.code == 130
-    assert re.search("search +complete\n", told.out)
-    assert re.search("interrupted +not done: verifying 2 of 2, and those after it\n", told.out)
-    (left,) = re.findall(r"; interrupted: ([\d,]+) terms of these not asked about", told.out)
+    outcome = cli("optimize", *NORM, ON, "--top=2", "--referee")
+    assert outcome.code == 130
+    assert re.search("search +complete\n", outcome.out)
+    assert re.search("interrupted +not done: verifying 2 of 2, and those after it\n", outcome.out)
+    (left,) = re.findall(r"; interrupted: ([\d,]+) terms of these not asked about", outcome.out)
     assert int(left) > 0
 
 
@@ -318,17 +318,17 @@ def test_which_limit_to_raise_is_not_said_where_that_was_interrupted(
     cli: Cli, stopped_at: Callable[[str], None]
 ) -> None:
     stopped_at("looking with kernels 2")
-    told = cli("optimize", *NORM, ON, "--kernels=1", "--block-operators=3")
-    assert told.code == 130
-    assert "nothing equal is in this space; not all limits were tried higher" in told.out
+    outcome = cli("optimize", *NORM, ON, "--kernels=1", "--block-operators=3")
+    assert outcome.code == 130
+    assert "nothing equal is in this space; not all limits were tried higher" in outcome.out
 
 
 def test_who_breaks_off_hears_at_what(cli: Cli, stopped_at: Callable[..., None]) -> None:
     """Then what was found is not told, and that is what is said."""
     stopped_at("verifying 2 ", twice=True)
-    told = cli("optimize", *NORM, ON, "--top=3", "--quiet")
-    assert (told.code, told.out) == (130, "")
-    assert told.err == "interrupted, with nothing to tell yet, while verifying 1 of 3\n"
+    outcome = cli("optimize", *NORM, ON, "--top=3", "--quiet")
+    assert (outcome.code, outcome.out) == (130, "")
+    assert outcome.err == "interrupted, with nothing to tell yet, while verifying 1 of 3\n"
 
 
 def test_ctrl_c_ends_the_tables_at_once(start: Start) -> None:
@@ -344,7 +344,7 @@ def test_ctrl_c_ends_the_tables_at_once(start: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "complaint"),
     [
         (["rmsnorm", "--search-only"], "did you mean rms_norm?"),
         (["rms_norm", "--search-only", "--arg=f32[3]"], "--arg is for functions"),
@@ -379,12 +379,14 @@ def test_ctrl_c_ends_the_tables_at_once(start: Start) -> None:
         (["lora", "--search-only", "--prune=luck"], "invalid choice: 'luck'"),
     ],
 )
-def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
+def test_wrong_usage(cli: Cli, arguments: list[str], complaint: str) -> None:
     """What is wrong is said in one sentence, with exit code 2."""
     device = [] if "--prune=z3" in arguments or "--search-only" not in arguments else [ON]
-    given = [one for one in device if not any("--device" in other for other in arguments)]
-    outcome = cli("optimize", *arguments, *given, "--quiet")
+    defaults = [
+        flag for flag in device if not any("--device" in argument for argument in arguments)
+    ]
+    outcome = cli("optimize", *arguments, *defaults, "--quiet")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("aiosearch: ")
-    assert told in outcome.err
+    assert complaint in outcome.err
     assert len(outcome.err.splitlines()) == 1

@@ -67,10 +67,10 @@ async def fast() -> AsyncIterator[MockExecutor]:
         yield opened
 
 
-def options(store: Results, executor: MockExecutor, **more: Any) -> dict[str, Any]:
+def options(store: Results, executor: MockExecutor, **changes: Any) -> dict[str, Any]:
     return {
         "effort": TWO_PASSES, "target": "cpu", "kernels": False, "results": store,
-        "executor": executor, **more,
+        "executor": executor, **changes,
     }  # fmt: skip
 
 
@@ -88,8 +88,8 @@ class Told(list[str]):
 
 async def stopped_in_second_look(store: Results, fast: MockExecutor) -> Any:
     """Ended by `stop` when something verified is there and the second step has begun."""
-    told = Told(SECOND_LOOK, 2, lambda: search.stop())
-    search: Any = Optimization(traced, A, B, **options(store, fast, tell=told))
+    listener = Told(SECOND_LOOK, 2, lambda: search.stop())
+    search: Any = Optimization(traced, A, B, **options(store, fast, tell=listener))
     return await search.run()
 
 
@@ -98,14 +98,14 @@ async def test_what_is_stopped_ends_with_the_best_so_far(
 ) -> None:
     assert store.all() == []
     async with no_leaks():
-        made = await stopped_in_second_look(store, fast)
-    assert made.report.faster
-    assert made.report.unfinished
-    assert made.report.speedup == pytest.approx(10, rel=0.1)
-    assert "unfinished: stopped after" in str(made.report)
-    assert made(A, B) == pytest.approx(float(traced(A, B)), rel=1e-5)
-    (kept,) = store.all()
-    assert kept.effort == UNFINISHED
+        optimized = await stopped_in_second_look(store, fast)
+    assert optimized.report.faster
+    assert optimized.report.unfinished
+    assert optimized.report.speedup == pytest.approx(10, rel=0.1)
+    assert "unfinished: stopped after" in str(optimized.report)
+    assert optimized(A, B) == pytest.approx(float(traced(A, B)), rel=1e-5)
+    (stored,) = store.all()
+    assert stored.effort == UNFINISHED
 
 
 async def test_no_time_at_all_is_enough_for_what_was_found_before(
@@ -122,12 +122,12 @@ async def test_no_time_at_all_is_enough_for_what_was_found_before(
 async def test_the_next_call_goes_on_and_ends(store: Results, fast: MockExecutor) -> None:
     """The first look is not had again, and what is finished is remembered."""
     await stopped_in_second_look(store, fast)
-    told: list[str] = []
-    made: Any = await optimize(traced, A, B, **options(store, fast, tell=told.append))
-    assert told[0] == "traced: found before, with less effort"
-    assert told.count(SECOND_LOOK) == 1
-    assert not made.report.unfinished
-    assert made.report.found[0].answer.effort == effort_name(TWO_PASSES)
+    messages: list[str] = []
+    optimized: Any = await optimize(traced, A, B, **options(store, fast, tell=messages.append))
+    assert messages[0] == "traced: found before, with less effort"
+    assert messages.count(SECOND_LOOK) == 1
+    assert not optimized.report.unfinished
+    assert optimized.report.found[0].answer.effort == effort_name(TWO_PASSES)
     again: Any = await optimize(traced, A, B, **options(store, MockExecutor(acts()), seconds=0))
     assert not again.report.unfinished
     assert again.report.found[0].remembered
@@ -136,18 +136,18 @@ async def test_the_next_call_goes_on_and_ends(store: Results, fast: MockExecutor
 async def test_a_time_limit_of_its_own_ends_with_the_original_where_nothing_is_there_yet(
     store: Results, fast: MockExecutor
 ) -> None:
-    made: Any = await optimize(traced, A, B, **options(store, fast, seconds=0))
-    assert made.report.unfinished
-    assert not made.report.faster
-    assert made(A, B) == traced(A, B)
+    optimized: Any = await optimize(traced, A, B, **options(store, fast, seconds=0))
+    assert optimized.report.unfinished
+    assert not optimized.report.faster
+    assert optimized(A, B) == traced(A, B)
     assert store.all() == []
 
 
 async def test_cancelling_raises_and_the_best_so_far_is_there(
     store: Results, fast: MockExecutor
 ) -> None:
-    told = Told(SECOND_LOOK, 2, lambda: scope.cancel())
-    search: Any = Optimization(traced, A, B, **options(store, fast, tell=told))
+    listener = Told(SECOND_LOOK, 2, lambda: scope.cancel())
+    search: Any = Optimization(traced, A, B, **options(store, fast, tell=listener))
     assert store.all() == []
     async with no_leaks():
         with anyio.CancelScope() as scope:
@@ -155,8 +155,8 @@ async def test_cancelling_raises_and_the_best_so_far_is_there(
     assert scope.cancelled_caught
     assert search.best.report.speedup == pytest.approx(10, rel=0.1)
     assert search.best(A, B) == pytest.approx(float(traced(A, B)), rel=1e-5)
-    made: Any = await optimize(traced, A, B, **options(store, fast, seconds=0))
-    assert made.report.faster
+    optimized: Any = await optimize(traced, A, B, **options(store, fast, seconds=0))
+    assert optimized.report.faster
 
 
 async def test_a_timeout_of_asyncio_raises_as_everywhere(
@@ -166,8 +166,8 @@ async def test_a_timeout_of_asyncio_raises_as_everywhere(
 
     async def limited() -> None:
         async with asyncio.timeout(None) as limit:
-            told = Told(SECOND_LOOK, 2, lambda: limit.reschedule(0))
-            await optimize(traced, A, B, **options(store, fast, tell=told))
+            listener = Told(SECOND_LOOK, 2, lambda: limit.reschedule(0))
+            await optimize(traced, A, B, **options(store, fast, tell=listener))
 
     with pytest.raises(TimeoutError):
         await limited()
@@ -179,8 +179,8 @@ async def test_an_optimization_that_is_stopped_before_it_runs_ends_at_once(
 ) -> None:
     search: Any = Optimization(traced, A, B, **options(store, fast))
     search.stop()
-    made = await search.run()
-    assert made.report.unfinished
+    optimized = await search.run()
+    assert optimized.report.unfinished
     assert search.best is None
     with pytest.raises(OptimizeError, match="an Optimization is run once"):
         await search.run()
@@ -203,9 +203,9 @@ class NoisyAfter(MockExecutor):
 async def test_noise_does_not_take_away_what_was_verified_before(store: Results) -> None:
     """It hides what is faster, and is no evidence against it."""
     async with NoisyAfter(acts()) as executor:
-        told = Told(SECOND_LOOK, 2, lambda: setattr(executor, "noisy", True))
-        made: Any = await optimize(traced, A, B, **options(store, executor, tell=told))
-    assert made.report.speedup == pytest.approx(10, rel=0.1)
+        listener = Told(SECOND_LOOK, 2, lambda: setattr(executor, "noisy", True))
+        optimized: Any = await optimize(traced, A, B, **options(store, executor, tell=listener))
+    assert optimized.report.speedup == pytest.approx(10, rel=0.1)
     assert [answer.effort for answer in store.all()] == [UNFINISHED]
 
 
@@ -213,19 +213,19 @@ async def test_a_budget_is_an_effort(store: Results, fast: MockExecutor) -> None
     """What it found is remembered for whoever spends as much, and is not for who spends more."""
     budget = Budget(0.5, 2, 4, 30, 2.0, 3, 0)
     await optimize(traced, A, B, **options(store, fast, effort=budget))
-    (kept,) = store.all()
-    assert kept.effort.startswith("search_seconds=0.5 forms=2 contenders=4 rounds=30")
-    told: list[str] = []
-    await optimize(traced, A, B, **options(store, fast, effort=budget, tell=told.append))
-    assert told == ["traced: found before"]
-    await optimize(traced, A, B, **options(store, fast, tell=told.append))
-    assert told[1] == "traced: found before, with less effort"
+    (stored,) = store.all()
+    assert stored.effort.startswith("search_seconds=0.5 forms=2 contenders=4 rounds=30")
+    messages: list[str] = []
+    await optimize(traced, A, B, **options(store, fast, effort=budget, tell=messages.append))
+    assert messages == ["traced: found before"]
+    await optimize(traced, A, B, **options(store, fast, tell=messages.append))
+    assert messages[1] == "traced: found before, with less effort"
 
 
 async def test_progress_is_told_in_numbers(store: Results, fast: MockExecutor) -> None:
     heard: list[Any] = []
-    told = Told(SECOND_LOOK, 2, lambda: heard.append(search.progress))
-    search: Any = Optimization(traced, A, B, **options(store, fast, tell=told))
+    listener = Told(SECOND_LOOK, 2, lambda: heard.append(search.progress))
+    search: Any = Optimization(traced, A, B, **options(store, fast, tell=listener))
     await search.run()
     (standing,) = heard
     assert standing.best == pytest.approx(10, rel=0.1)
@@ -243,21 +243,21 @@ async def test_a_part_that_is_faster_is_raced_in_its_place_before_it_ends(
             search.stop()
 
     search: Any = Optimization(sorted_trace, A, B, **options(store, fast, tell=tell))
-    made = await search.run()
-    assert made.report.unfinished
-    assert made.report.found[0].answer.faster
-    unraced = "as it was stopped before it could be raced as a whole" in str(made.report)
+    optimized = await search.run()
+    assert optimized.report.unfinished
+    assert optimized.report.found[0].answer.faster
+    unraced = "as it was stopped before it could be raced as a whole" in str(optimized.report)
     assert unraced == (count == 2)
-    assert made(A, B) == pytest.approx(float(sorted_trace(A, B)), rel=1e-5)
+    assert optimized(A, B) == pytest.approx(float(sorted_trace(A, B)), rel=1e-5)
 
 
 def test_ctrl_c_raises_and_what_was_found_is_kept(store: Results) -> None:
     """Where nothing is awaited; no time at all then gives the best so far."""
     executor = MockExecutor(acts())
     asyncio.run(executor.__aenter__())
-    told = Told(SECOND_LOOK, 2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    listener = Told(SECOND_LOOK, 2, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
-        optimize_sync(traced, A, B, **options(store, executor, tell=told))
-    made = optimize_sync(traced, A, B, **options(store, executor, seconds=0))
-    assert made.report is not None
-    assert made.report.speedup == pytest.approx(10, rel=0.1)
+        optimize_sync(traced, A, B, **options(store, executor, tell=listener))
+    optimized = optimize_sync(traced, A, B, **options(store, executor, seconds=0))
+    assert optimized.report is not None
+    assert optimized.report.speedup == pytest.approx(10, rel=0.1)

@@ -42,26 +42,26 @@ def test_random_programs_have_the_values_of_the_referee_and_enough_noise(start: 
         program = random_program(seed)
         for name in ("normal", "zeros", "integers"):
             inputs = draw_inputs(program, name, seed)
-            found = measured(program, inputs)
+            noisy_outputs = measured(program, inputs)
             plain = referee.run(program, inputs)
             with np.errstate(all="ignore"):
                 exact = evaluate(program, wide, [_wide(value) for value in inputs])
-            for one, value, other in zip(found, plain, exact, strict=True):
-                _check(one, value, np.asarray(other, np.longdouble))
+            for noisy, value, precise in zip(noisy_outputs, plain, exact, strict=True):
+                _check(noisy, value, np.asarray(precise, np.longdouble))
 
 
 def _wide(value: Array) -> Array:
     return value if value.dtype == np.bool_ else value.astype(np.longdouble)
 
 
-def _check(one: NoisyArray, plain: Array, exact: Array) -> None:
-    assert one.value.shape == plain.shape
-    known = ~np.broadcast_to(one.unsure, plain.shape)
+def _check(noisy: NoisyArray, plain: Array, exact: Array) -> None:
+    assert noisy.value.shape == plain.shape
+    certain = ~np.broadcast_to(noisy.unsure, plain.shape)
     with np.errstate(all="ignore"):
-        for other in (plain, exact):
-            near = np.abs(one.value - other) <= MARGIN * one.spread
-            same = (np.isnan(one.value) & np.isnan(other)) | (one.value == other)
-            assert np.all(near | same | ~known)
+        for reference in (plain, exact):
+            near = np.abs(noisy.value - reference) <= MARGIN * noisy.spread
+            same = (np.isnan(noisy.value) & np.isnan(reference)) | (noisy.value == reference)
+            assert np.all(near | same | ~certain)
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -69,25 +69,25 @@ def _check(one: NoisyArray, plain: Array, exact: Array) -> None:
 def test_the_noise_of_a_sound_program_is_a_few_roundings(name: str, dtype: str) -> None:
     for program in RIGHT[name](dtype):
         inputs = draw_inputs(program, "normal", 0)
-        (one,) = execute(program, TYPED, stored_inputs(program, inputs))
+        (noisy,) = execute(program, TYPED, stored_inputs(program, inputs))
         (plain,) = real(program, inputs)
-        assert np.array_equal(one.value, plain)
+        assert np.array_equal(noisy.value, plain)
         size = np.sqrt(np.mean(plain**2))
         unit = 2.0**-11 if dtype == "f16" else 2.0**-24
-        assert np.median(one.spread) < 128 * unit * size
-        assert np.median(one.spread) > unit * size / 4
+        assert np.median(noisy.spread) < 128 * unit * size
+        assert np.median(noisy.spread) > unit * size / 4
 
 
 def test_cancellation_leaves_the_noise_of_what_was_cancelled() -> None:
-    one = measure((X + 1e10) - 1e10, [1.0, 2.0, 3.0, 4.0])
-    assert np.all(one.spread > 1e-7)
-    assert np.all(one.spread < 1e-5)
+    noisy = measure((X + 1e10) - 1e10, [1.0, 2.0, 3.0, 4.0])
+    assert np.all(noisy.spread > 1e-7)
+    assert np.all(noisy.spread < 1e-5)
 
 
 def test_a_value_less_itself_is_exactly_zero() -> None:
-    one = measure(1 / (X - X), [1.0, 2.0, 3.0, 4.0])
-    assert np.all(np.isinf(one.value))
-    assert not one.unsure.any()
+    noisy = measure(1 / (X - X), [1.0, 2.0, 3.0, 4.0])
+    assert np.all(np.isinf(noisy.value))
+    assert not noisy.unsure.any()
 
 
 @pytest.mark.parametrize(
@@ -104,16 +104,16 @@ def test_where_noise_decides_whether_a_value_is_finite_it_is_unsure(term: Term) 
 
 def test_infinities_and_nans_of_exact_operands_are_certain() -> None:
     for term in (1 / X, apply("log", X), apply("sqrt", X - 1), apply("exp", X + 1e4)):
-        one = measure(term, [0.0, 0.0, 0.0, 0.0])
-        assert not np.isfinite(one.value).any()
-        assert not one.unsure.any()
+        noisy = measure(term, [0.0, 0.0, 0.0, 0.0])
+        assert not np.isfinite(noisy.value).any()
+        assert not noisy.unsure.any()
 
 
 def test_a_masked_maximum_is_certain_in_spite_of_infinities() -> None:
     masked = X + apply("log", X * 0)
-    one = measure(apply("exp", masked - apply("max", X, axes=(0,), keep=True)), [1.0] * 4)
-    assert one.value.tolist() == [0] * 4
-    assert not one.unsure.any()
+    noisy = measure(apply("exp", masked - apply("max", X, axes=(0,), keep=True)), [1.0] * 4)
+    assert noisy.value.tolist() == [0] * 4
+    assert not noisy.unsure.any()
 
 
 def test_a_comparison_that_noise_decides_leaves_the_difference_open() -> None:
@@ -125,11 +125,11 @@ def test_a_comparison_that_noise_decides_leaves_the_difference_open() -> None:
 
 def test_the_noise_of_what_vanishes_vanishes_with_it() -> None:
     """It grows beside the value; where that is zero, which it is not, the least number is left."""
-    one = measure(apply("erfc", X / 3), [3.0, 15.0, 60.0, 90.0])
-    share = one.spread[:3] / one.value[:3]
+    noisy = measure(apply("erfc", X / 3), [3.0, 15.0, 60.0, 90.0])
+    share = noisy.spread[:3] / noisy.value[:3]
     assert (np.diff(share) > 0).all()
     assert (share < 2.0**-40).all()
-    assert one.value[3] == 0 < one.spread[3]
+    assert noisy.value[3] == 0 < noisy.spread[3]
 
 
 def test_counting_functions_are_open_where_noise_decides_the_count() -> None:
@@ -138,19 +138,19 @@ def test_counting_functions_are_open_where_noise_decides_the_count() -> None:
 
 
 def test_rounding_to_a_whole_number_keeps_the_noise_of_large_ones() -> None:
-    one = measure(apply("round", apply("exp", X)), [60.0, 70.0, 80.0, 90.0])
-    assert np.all(one.spread >= one.value * 2.0**-54)
+    noisy = measure(apply("round", apply("exp", X)), [60.0, 70.0, 80.0, 90.0])
+    assert np.all(noisy.spread >= noisy.value * 2.0**-54)
 
 
 def test_an_oscillating_function_of_noise_is_noise() -> None:
-    one = measure(apply("sin", apply("exp", X)), [100.0, 200.0, 300.0, 400.0])
-    assert np.all(one.spread > 0.01)
+    noisy = measure(apply("sin", apply("exp", X)), [100.0, 200.0, 300.0, 400.0])
+    assert np.all(noisy.spread > 0.01)
 
 
 def test_whole_numbers_that_a_type_can_hold_are_exact_in_memory() -> None:
     index = apply("iota", shape=(8,), axis=0, dtype="f16")
-    found = execute(over(tensor("X", "f32", (1,)))(index), TYPED, [exactly(np.zeros(1))])[0]
-    assert not found.spread.any()
+    picked = execute(over(tensor("X", "f32", (1,)))(index), TYPED, [exactly(np.zeros(1))])[0]
+    assert not picked.spread.any()
 
 
 def test_what_is_not_finite_is_given_without_noise() -> None:
@@ -160,24 +160,24 @@ def test_what_is_not_finite_is_given_without_noise() -> None:
 
 def test_functions_of_two_arguments_take_the_noise_of_both() -> None:
     y = tensor("Y", "f64", (4,))
-    one = measure(apply("pow", X / 3, y / 3), [1.0, 2.0, 3.0, 5.0], [30.0, 20.0, 10.0, 40.0])
+    noisy = measure(apply("pow", X / 3, y / 3), [1.0, 2.0, 3.0, 5.0], [30.0, 20.0, 10.0, 40.0])
     exact = np.power(np.longdouble([1, 2, 3, 5]) / 3, np.longdouble([30, 20, 10, 40]) / 3)
-    off = np.abs(one.value - exact)
-    assert np.all(off <= 4 * one.spread)
-    assert np.all(one.spread <= np.abs(exact) * 1e-13)
+    off = np.abs(noisy.value - exact)
+    assert np.all(off <= 4 * noisy.spread)
+    assert np.all(noisy.spread <= np.abs(exact) * 1e-13)
 
 
 def test_a_value_at_the_end_of_its_type_is_unsure() -> None:
     x = tensor("X", "f16", (4,))
     inputs = [np.float32([32752, 32736, 20000, 40000])]
-    (one,) = execute(over(x)(x * 2 + 0), TYPED, stored_inputs(over(x)(x), inputs))
-    assert one.unsure.tolist() == [True, True, False, False]
+    (noisy,) = execute(over(x)(x * 2 + 0), TYPED, stored_inputs(over(x)(x), inputs))
+    assert noisy.unsure.tolist() == [True, True, False, False]
 
 
 def test_empty_arrays_have_no_noise() -> None:
     a, _ = elementwise(lambda x: apply("exp", x) / 3, lambda x: x, shape=(0, 3))
-    (one,) = measured(a, draw_inputs(a, "normal", 0))
-    assert one.value.shape == (0, 3)
+    (noisy,) = measured(a, draw_inputs(a, "normal", 0))
+    assert noisy.value.shape == (0, 3)
 
 
 def test_a_maximum_has_the_noise_of_what_may_be_the_largest_alone() -> None:
@@ -194,9 +194,9 @@ def test_a_maximum_has_the_noise_of_what_may_be_the_largest_alone() -> None:
 
 def test_what_is_far_below_is_nothing_to_exp_whatever_its_noise() -> None:
     """The noise of the largest of these is so large that its own exponential overflows."""
-    one = measure(apply("exp", X / 49 * 49), [-1e25, -1e20, -1e300, -1e22])
-    assert one.value.tolist() == [0] * 4
-    assert np.all(one.spread < 1e-300)
+    noisy = measure(apply("exp", X / 49 * 49), [-1e25, -1e20, -1e300, -1e22])
+    assert noisy.value.tolist() == [0] * 4
+    assert np.all(noisy.spread < 1e-300)
 
 
 def scores(dtype: str, mask: Callable[[Term], Term]) -> Program:
@@ -226,18 +226,18 @@ def test_what_a_mask_takes_out_leaves_the_rest_determined(
 
     program = scores(dtype, mask)
     inputs = draw_inputs(program, "small", 0)
-    (one,) = execute(program, TYPED, stored_inputs(program, inputs))
-    assert not one.unsure.any()
-    assert np.all(one.spread < 2.0**-5)
+    (noisy,) = execute(program, TYPED, stored_inputs(program, inputs))
+    assert not noisy.unsure.any()
+    assert np.all(noisy.spread < 2.0**-5)
 
 
 def test_a_pole_that_rounding_decides_is_open() -> None:
     """A logarithm of one more than what is about minus one."""
     x = tensor("X", "f32", (2,))
     program = Program("p", (x,), (apply("log1p", apply("mul", x, x) * -1),))
-    (found,) = execute(program, TYPED, stored_inputs(program, [np.array([1.0, 0.5], np.float32)]))
-    assert found.spread[0] == np.inf
-    assert 0 < found.spread[1] < 1e-6
+    (result,) = execute(program, TYPED, stored_inputs(program, [np.array([1.0, 0.5], np.float32)]))
+    assert result.spread[0] == np.inf
+    assert 0 < result.spread[1] < 1e-6
 
 
 def test_an_overflow_that_rounding_decides_is_open_where_it_is_not_masked() -> None:
@@ -247,8 +247,8 @@ def test_an_overflow_that_rounding_decides_is_open_where_it_is_not_masked() -> N
     low, high = x * 0.3 + end, x * 0.3 - end
     program = Program("p", (x,), (apply("exp", low), low, apply("exp", high), 1 / low))
     inputs = [np.float32([1, 2, 3, 4])]
-    found = execute(program, TYPED, stored_inputs(program, inputs))
-    assert [one.unsure.all() for one in found[:3]] == [False, True, True]
+    results = execute(program, TYPED, stored_inputs(program, inputs))
+    assert [noisy.unsure.all() for noisy in results[:3]] == [False, True, True]
 
 
 @pytest.mark.parametrize("meet", ["maximum", "minimum", "equal", "not_equal"])
@@ -269,8 +269,8 @@ def test_numbers_that_every_program_has_are_compared_for_certain() -> None:
     algebra = Noise(2.0**-24, 2.0**-149)
     half = algebra.constant(Fraction(1, 2))
     assert not algebra.compare("<", x, algebra.absolute(x)).unsure.any()
-    total, other = algebra.add(x, half), algebra.subtract(x, algebra.negative(half))
-    assert not algebra.compare("<", total, other).unsure.any()
+    total, difference = algebra.add(x, half), algebra.subtract(x, algebra.negative(half))
+    assert not algebra.compare("<", total, difference).unsure.any()
     third = algebra.multiply(x, algebra.constant(Fraction(1, 3)))
     assert algebra.compare("<", third, algebra.negative(algebra.negative(third))).unsure.all()
 
@@ -278,9 +278,9 @@ def test_numbers_that_every_program_has_are_compared_for_certain() -> None:
 def test_a_zero_that_every_program_has_divides_for_certain() -> None:
     x = stored(np.asarray([1.0, 2.0]), DType.F32)
     algebra = Noise(2.0**-24, 2.0**-149)
-    one = algebra.constant(Fraction(1))
+    numerator = algebra.constant(Fraction(1))
     with np.errstate(divide="ignore"):
-        quotient = algebra.divide(one, algebra.subtract(x, one))
+        quotient = algebra.divide(numerator, algebra.subtract(x, numerator))
     assert np.isinf(quotient.value[0])
     assert not quotient.unsure.any()
 

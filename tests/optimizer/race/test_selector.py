@@ -41,8 +41,8 @@ def doubled(inputs: Any) -> tuple[Any, ...]:
     return (inputs[0] * np.float32(2),)
 
 
-def act(milliseconds: float, outputs: Callable[..., Any] = doubled, **more: Any) -> Act:
-    return Act(seconds=milliseconds / 1e3, outputs=outputs, **more)
+def act(milliseconds: float, outputs: Callable[..., Any] = doubled, **options: Any) -> Act:
+    return Act(seconds=milliseconds / 1e3, outputs=outputs, **options)
 
 
 BEFORE = Prepacking((0,), "pack", (ArrayType("float32", (6,)),))
@@ -78,54 +78,54 @@ async def selected(
         for number, how in enumerate(acts)
         if how not in hidden
     ]
-    told: list[str] = []
+    messages: list[str] = []
     async with MockExecutor(acts, noise=noise) as executor:
         executor.platform = platform
-        selector = Selector(executor, program, BUDGET, 0, False, told.append)
-        return await selector.select(contenders), told
+        selector = Selector(executor, program, BUDGET, 0, False, messages.append)
+        return await selector.select(contenders), messages
 
 
 def notes(selection: Selection) -> dict[str, str]:
-    return {one.how: one.note for one in selection.tried if one.note}
+    return {entrant.how: entrant.note for entrant in selection.tried if entrant.note}
 
 
 async def test_the_fastest_that_is_right_wins() -> None:
-    found, _ = await selected({"original": act(4), "fast": act(2), "faster": act(1)})
-    assert found.winner.how == "faster"
-    assert found.floats is not None
-    assert found.floats.outcome == "agree"
-    assert found.seconds(found.winner) == pytest.approx(1e-3, rel=0.05)
-    assert found.speedup(found.original) == pytest.approx(4, rel=0.05)
-    assert [one.how for one in found.tried if one.won] == ["faster"]
-    assert not found.in_doubt
+    selection, _ = await selected({"original": act(4), "fast": act(2), "faster": act(1)})
+    assert selection.winner.how == "faster"
+    assert selection.floats is not None
+    assert selection.floats.outcome == "agree"
+    assert selection.seconds(selection.winner) == pytest.approx(1e-3, rel=0.05)
+    assert selection.speedup(selection.original) == pytest.approx(4, rel=0.05)
+    assert [entrant.how for entrant in selection.tried if entrant.won] == ["faster"]
+    assert not selection.in_doubt
 
 
 async def test_one_that_is_wrong_at_the_real_shape_is_refused() -> None:
     """What the device gives counts, whatever was proved of the program."""
     wrong = act(1, lambda inputs: (inputs[0] * np.float32(2.001),))
-    found, told = await selected({"original": act(4), "right": act(2), "wrong": wrong})
-    assert found.winner.how == "right"
-    assert notes(found)["wrong"].startswith("not as accurate: differ")
-    assert any("wrong is not as accurate" in line for line in told)
+    selection, messages = await selected({"original": act(4), "right": act(2), "wrong": wrong})
+    assert selection.winner.how == "right"
+    assert notes(selection)["wrong"].startswith("not as accurate: differ")
+    assert any("wrong is not as accurate" in line for line in messages)
 
 
 async def test_one_that_no_inputs_tell_apart_from_wrong_is_refused() -> None:
     def nowhere(inputs: Any) -> tuple[Any, ...]:
         return (inputs[0] * np.float32(np.nan),)
 
-    found, told = await selected({"original": act(4, nowhere), "fast": act(1, nowhere)})
-    assert found.winner.how == "original"
-    assert notes(found)["fast"].startswith("not to be judged, as no inputs tell")
-    assert any("1e+02 % of the outputs not finite" in line for line in told)
+    selection, messages = await selected({"original": act(4, nowhere), "fast": act(1, nowhere)})
+    assert selection.winner.how == "original"
+    assert notes(selection)["fast"].startswith("not to be judged, as no inputs tell")
+    assert any("1e+02 % of the outputs not finite" in line for line in messages)
 
 
 async def test_one_that_only_lacks_numbers_runs_again_and_is_watched() -> None:
     """It is as fast, but for inputs on which it gives none: there it is the original."""
 
     def lacking(inputs: Any) -> tuple[Any, ...]:
-        found = doubled(inputs)[0].copy()
-        found[0] = np.inf
-        return (found,)
+        outputs = doubled(inputs)[0].copy()
+        outputs[0] = np.inf
+        return (outputs,)
 
     acts = {
         "original": act(4),
@@ -139,12 +139,12 @@ async def test_one_that_only_lacks_numbers_runs_again_and_is_watched() -> None:
     contenders += [CandidateSource("lacking", 1, b"", source, "doubled", ("proved",))]
     async with MockExecutor(acts) as executor:
         selector = Selector(executor, PROGRAM, BUDGET, 0, False, lambda text: None)
-        found = await selector.select(contenders)
-    assert found.winner.how == "lacking, overflow guarded"
-    assert found.speedup(found.original) == pytest.approx(4 / 1.5, rel=0.05)
-    assert "not finite" in notes(found)["lacking"]
-    assert notes(found)["wrong"].startswith("not as accurate"), "and does not run again"
-    assert len(found.last.entrants) == 3
+        selection = await selector.select(contenders)
+    assert selection.winner.how == "lacking, overflow guarded"
+    assert selection.speedup(selection.original) == pytest.approx(4 / 1.5, rel=0.05)
+    assert "not finite" in notes(selection)["lacking"]
+    assert notes(selection)["wrong"].startswith("not as accurate"), "and does not run again"
+    assert len(selection.last.entrants) == 3
 
 
 async def test_a_kernel_that_overflows_is_watched_before_the_last_race() -> None:
@@ -161,17 +161,17 @@ async def test_a_kernel_that_overflows_is_watched_before_the_last_race() -> None
     }
     source = "def doubled(x):\n    return x + x\n"
     lacks = CandidateSource("kernel lacking", 1, b"", source, "doubled", ("proved",), place=POINT)
-    others = [contender(f"other {number}", number + 2) for number in range(4)]
-    told: list[str] = []
+    rivals = [contender(f"other {number}", number + 2) for number in range(4)]
+    messages: list[str] = []
     async with MockExecutor(acts) as executor:
-        selector = Selector(executor, PROGRAM, BUDGET, 0, False, told.append)
-        found = await selector.select([contender("original", 0), lacks, *others])
-    assert found.winner.how == "kernel lacking, overflow guarded"
-    assert "not finite" in notes(found)["kernel lacking"]
-    assert [line for line in told if line.startswith("checking")] == [
+        selector = Selector(executor, PROGRAM, BUDGET, 0, False, messages.append)
+        selection = await selector.select([contender("original", 0), lacks, *rivals])
+    assert selection.winner.how == "kernel lacking, overflow guarded"
+    assert "not finite" in notes(selection)["kernel lacking"]
+    assert [line for line in messages if line.startswith("checking")] == [
         "checking kernel lacking, overflow guarded on the device"
     ]
-    assert any(re.search(r"up to \d\.\d+ times as fast in the first", line) for line in told)
+    assert any(re.search(r"up to \d\.\d+ times as fast in the first", line) for line in messages)
 
 
 async def test_where_all_finalists_are_wrong_the_next_best_run() -> None:
@@ -182,15 +182,15 @@ async def test_where_all_finalists_are_wrong_the_next_best_run() -> None:
     acts["spelled"] = act(3.9)
     forms = {how: form for form, how in enumerate(["original", *acts])}
     forms |= {"alike": 1, "spelled": 0}
-    told: list[str] = []
+    messages: list[str] = []
     async with MockExecutor({"original": act(4), **acts}) as executor:
-        selector = Selector(executor, PROGRAM, BUDGET, 0, False, told.append)
-        found = await selector.select([contender(*one) for one in forms.items()])
-    assert found.winner.how == "right"
-    assert [one.how for one in found.last.entrants] == ["original", "right", "spelled"]
-    assert "none of them can be taken: 1 more beside the original" in told
-    assert all(notes(found)[one].endswith("in the first race") for one in ("slow", "alike"))
-    assert all(notes(found)[name].startswith("not as accurate") for name in names)
+        selector = Selector(executor, PROGRAM, BUDGET, 0, False, messages.append)
+        selection = await selector.select([contender(*form) for form in forms.items()])
+    assert selection.winner.how == "right"
+    assert [entrant.how for entrant in selection.last.entrants] == ["original", "right", "spelled"]
+    assert "none of them can be taken: 1 more beside the original" in messages
+    assert all(notes(selection)[name].endswith("in the first race") for name in ("slow", "alike"))
+    assert all(notes(selection)[name].startswith("not as accurate") for name in names)
 
 
 async def test_finalists_that_take_long_race_in_one_way_and_the_winner_in_all_ways() -> None:
@@ -215,28 +215,30 @@ async def test_where_a_finalist_only_lost_nobody_else_runs() -> None:
     wrong = act(1, lambda inputs: (inputs[0] * np.float32(2.001),))
     acts = {"original": act(4), "wrong": wrong}
     acts |= {f"equal {number}": act(4) for number in range(2 * BUDGET.finalists)}
-    found, told = await selected(acts, noise=0.02)
-    assert found.winner.how == "original"
-    assert sum(line.startswith("none of them can be taken") for line in told) <= 1
+    selection, messages = await selected(acts, noise=0.02)
+    assert selection.winner.how == "original"
+    assert sum(line.startswith("none of them can be taken") for line in messages) <= 1
 
 
 @pytest.mark.parametrize("stage", Stage)
 @pytest.mark.parametrize("cause", [Cause.HUNG, Cause.CRASHED])
 async def test_one_that_hangs_or_crashes_costs_only_itself(stage: Stage, cause: Cause) -> None:
     bad = act(1, fails=(stage, cause))
-    found, _ = await selected({"original": act(4), "bad": bad, "good": act(2)})
-    assert found.winner.how == "good"
-    assert notes(found)["bad"].startswith("bad ")
-    assert [one.how for one in found.tried] == ["original", "bad", "good"]
+    selection, _ = await selected({"original": act(4), "bad": bad, "good": act(2)})
+    assert selection.winner.how == "good"
+    assert notes(selection)["bad"].startswith("bad ")
+    assert [entrant.how for entrant in selection.tried] == ["original", "bad", "good"]
 
 
 async def test_where_nothing_is_faster_the_original_stays() -> None:
     """A gain below 3 % is none."""
-    found, _ = await selected({"original": act(4), "same": act(3.95), "slow": act(8)}, noise=0.001)
-    assert found.winner.how == "original"
-    assert found.floats is None
-    assert not found.in_doubt
-    assert [one.how for one in found.tried if one.seconds is not None] == [
+    selection, _ = await selected(
+        {"original": act(4), "same": act(3.95), "slow": act(8)}, noise=0.001
+    )
+    assert selection.winner.how == "original"
+    assert selection.floats is None
+    assert not selection.in_doubt
+    assert [entrant.how for entrant in selection.tried if entrant.seconds is not None] == [
         "original",
         "same",
         "slow",
@@ -250,15 +252,15 @@ async def test_an_original_that_does_not_run_is_said(stage: Stage) -> None:
         await selected({"original": bad, "good": act(2)})
 
 
-@pytest.mark.parametrize(("backend", "told"), [("gpu", True), ("cpu", False)])
+@pytest.mark.parametrize(("backend", "advised"), [("gpu", True), ("cpu", False)])
 async def test_memory_of_a_gpu_may_be_held_by_the_host(
-    backend: str, told: bool, monkeypatch: pytest.MonkeyPatch
+    backend: str, advised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
     bad = act(4, fails=(Stage.RACE, Cause.MEMORY))
     with pytest.raises(OptimizeError, match="ran out of memory") as raised:
         await selected({"original": bad, "good": act(2)})
-    assert ("XLA_PYTHON_CLIENT_PREALLOCATE" in str(raised.value)) is told
+    assert ("XLA_PYTHON_CLIENT_PREALLOCATE" in str(raised.value)) is advised
 
 
 @pytest.mark.parametrize("platform", ["cuda", "cpu"])
@@ -268,7 +270,7 @@ async def test_what_a_gpu_rounds_of_a_product_is_no_mistake_there(platform: str)
         "program product(x: f32[4,64], w: f32[64,8]) {\n  a = matmul(x, w)\n  return a\n}\n"
     )
 
-    def kept(inputs: Any) -> tuple[Any, ...]:
+    def exact(inputs: Any) -> tuple[Any, ...]:
         x, w = inputs
         return (x @ w,)
 
@@ -276,16 +278,16 @@ async def test_what_a_gpu_rounds_of_a_product_is_no_mistake_there(platform: str)
         x, w = inputs
         return (in_tensor_float(x) @ in_tensor_float(w),)
 
-    acts = {"original": act(4, kept), "fast": act(2, in_tf32)}
-    found, _ = await selected(acts, program=program, platform=platform)
-    assert (found.winner.how == "fast") is (platform == "cuda"), notes(found)
+    acts = {"original": act(4, exact), "fast": act(2, in_tf32)}
+    selection, _ = await selected(acts, program=program, platform=platform)
+    assert (selection.winner.how == "fast") is (platform == "cuda"), notes(selection)
 
 
 async def test_what_noise_hides_is_raced_again_and_left_in_doubt() -> None:
-    found, told = await selected({"original": act(4), "fast": act(3.5)}, noise=0.4)
-    assert found.winner.how == "original"
-    assert found.in_doubt
-    assert 1 <= sum("racing again" in line for line in told) <= 2
+    selection, messages = await selected({"original": act(4), "fast": act(3.5)}, noise=0.4)
+    assert selection.winner.how == "original"
+    assert selection.in_doubt
+    assert 1 <= sum("racing again" in line for line in messages) <= 2
 
 
 async def test_where_all_is_noise_nothing_is_certain() -> None:
@@ -294,14 +296,14 @@ async def test_where_all_is_noise_nothing_is_certain() -> None:
         acts = {"original": act(4), "fast": act(3)}
         async with MockExecutor(acts, noise=3.0, seed=seed) as executor:
             selector = Selector(executor, PROGRAM, BUDGET, 0, False, lambda text: None)
-            found = await selector.select([contender(how, at) for at, how in enumerate(acts)])
-        assert found.winner.how == "original"
-        assert found.in_doubt
+            selection = await selector.select([contender(how, at) for at, how in enumerate(acts)])
+        assert selection.winner.how == "original"
+        assert selection.in_doubt
 
 
 async def test_where_nothing_else_runs_noise_hides_nothing() -> None:
-    found, _ = await selected({"original": act(4)}, noise=3.0)
-    assert not found.in_doubt
+    selection, _ = await selected({"original": act(4)}, noise=3.0)
+    assert not selection.in_doubt
 
 
 class Lucky(MockExecutor):
@@ -313,16 +315,16 @@ class Lucky(MockExecutor):
         self.seeds: list[int] = []
 
     async def race(self, contenders: Sequence[Compiled], **options: Any) -> Race:
-        found = await super().race(contenders, **options)
+        race = await super().race(contenders, **options)
         self.seeds.append(options["seed"])
         if len(contenders) <= 2:
-            return found
+            return race
         halved = {
-            way: Samples(tuple(one / 3 for one in samples.wall), samples.cpu)
-            for way, samples in found.laps[1].samples.items()
+            way: Samples(tuple(sample / 3 for sample in samples.wall), samples.cpu)
+            for way, samples in race.laps[1].samples.items()
         }
         return msgspec.structs.replace(
-            found, laps=(found.laps[0], Lap(self._lucky, halved), *found.laps[2:])
+            race, laps=(race.laps[0], Lap(self._lucky, halved), *race.laps[2:])
         )
 
 
@@ -330,57 +332,64 @@ async def test_the_winner_has_to_win_again_alone_on_other_inputs() -> None:
     """Of many, one is the fastest by chance; what it is said to gain is from a race of its own."""
     acts = {"original": act(4), "lucky": act(4), "fast": act(2)}
     contenders = [contender(how, number) for number, how in enumerate(acts)]
-    told: list[str] = []
+    messages: list[str] = []
     async with Lucky(acts, "lucky") as executor:
-        selector = Selector(executor, PROGRAM, BUDGET, 5, False, told.append)
-        found = await selector.select(contenders)
-    assert found.winner.how == "fast"
-    assert notes(found)["lucky"].startswith("not confirmed: ")
-    assert any(line.startswith("lucky is not confirmed") for line in told)
-    assert [one.how for one in found.final.entrants] == ["original", "fast"]
+        selector = Selector(executor, PROGRAM, BUDGET, 5, False, messages.append)
+        selection = await selector.select(contenders)
+    assert selection.winner.how == "fast"
+    assert notes(selection)["lucky"].startswith("not confirmed: ")
+    assert any(line.startswith("lucky is not confirmed") for line in messages)
+    assert [entrant.how for entrant in selection.final.entrants] == ["original", "fast"]
     assert executor.seeds == [5, 6, 6]
-    assert found.speedup(found.original) == pytest.approx(2, rel=0.05)
+    assert selection.speedup(selection.original) == pytest.approx(2, rel=0.05)
 
 
 async def test_the_best_plain_jax_is_in_the_race_that_confirms() -> None:
     """Be it a spelling of the original or a program that was rewritten: whatever is verified."""
     acts = {"original": act(4), "kernel": act(1), "spelled": act(3.5), "slow": act(3)}
-    found, _ = await selected(acts, plain=["spelled"])
-    assert [one.how for one in found.final.entrants] == ["original", "kernel", "slow"]
-    found, _ = await selected({**acts, "rewritten": act(2)}, plain=["spelled"])
-    assert [one.how for one in found.final.entrants] == ["original", "kernel", "rewritten"]
-    assert found.plain.how == "rewritten"
-    assert found.speedup(found.plain) == pytest.approx(2, rel=0.05)
-    over = found.ratio(found.plain)
+    selection, _ = await selected(acts, plain=["spelled"])
+    assert [entrant.how for entrant in selection.final.entrants] == ["original", "kernel", "slow"]
+    selection, _ = await selected({**acts, "rewritten": act(2)}, plain=["spelled"])
+    assert [entrant.how for entrant in selection.final.entrants] == [
+        "original",
+        "kernel",
+        "rewritten",
+    ]
+    assert selection.plain.how == "rewritten"
+    assert selection.speedup(selection.plain) == pytest.approx(2, rel=0.05)
+    over = selection.ratio(selection.plain)
     assert over.low <= over.median <= over.high
 
 
 async def test_plain_jax_that_is_wrong_is_nothing_to_be_compared_with() -> None:
     """It is checked where it would keep a kernel from being taken."""
     wrong = act(0.9, lambda inputs: (inputs[0] * np.float32(2.001),))
-    found, _ = await selected({"original": act(4), "kernel": act(1), "rewritten": wrong})
-    assert found.winner.how == "kernel"
-    assert notes(found)["rewritten"].startswith("not as accurate: differ")
-    assert found.plain.how == "original"
+    selection, _ = await selected({"original": act(4), "kernel": act(1), "rewritten": wrong})
+    assert selection.winner.how == "kernel"
+    assert notes(selection)["rewritten"].startswith("not as accurate: differ")
+    assert selection.plain.how == "original"
 
 
 class Turning(MockExecutor):
     """Where only three run, the second is slower than the third in most rounds."""
 
     async def race(self, contenders: Sequence[Compiled], **options: Any) -> Race:
-        found = await super().race(contenders, **options)
+        race = await super().race(contenders, **options)
         if len(contenders) != 3:
-            return found
-        spelled = found.laps[2].samples
+            return race
+        spelled = race.laps[2].samples
         slower = {
             way: Samples(
-                tuple(one * (1.25 if at % 3 else 1e-3) for at, one in enumerate(spelled[way].wall)),
+                tuple(
+                    sample * (1.25 if at % 3 else 1e-3)
+                    for at, sample in enumerate(spelled[way].wall)
+                ),
                 spelled[way].cpu,
             )
-            for way in found.ways
+            for way in race.ways
         }
-        laps = (found.laps[0], Lap(found.laps[1].name, slower), found.laps[2])
-        return msgspec.structs.replace(found, laps=laps)
+        laps = (race.laps[0], Lap(race.laps[1].name, slower), race.laps[2])
+        return msgspec.structs.replace(race, laps=laps)
 
 
 async def test_one_that_is_told_as_slower_than_the_best_spelling_is_refused() -> None:
@@ -388,37 +397,37 @@ async def test_one_that_is_told_as_slower_than_the_best_spelling_is_refused() ->
     acts = {"original": act(8), "kernel": act(1), "spelled": act(2), "slow": act(3)}
     contenders = [contender(how, 2 * (how != "spelled")) for how in acts]
     contenders[0] = contender("original", 0)
-    told: list[str] = []
+    messages: list[str] = []
     async with Turning(acts) as executor:
-        selector = Selector(executor, PROGRAM, BUDGET, 0, False, told.append)
-        found = await selector.select(contenders)
-    assert found.winner.how == "spelled"
-    assert "0.80 times the best plain JAX, with noise" in notes(found)["kernel"]
-    assert found.speedup(found.plain) == 1
+        selector = Selector(executor, PROGRAM, BUDGET, 0, False, messages.append)
+        selection = await selector.select(contenders)
+    assert selection.winner.how == "spelled"
+    assert "0.80 times the best plain JAX, with noise" in notes(selection)["kernel"]
+    assert selection.speedup(selection.plain) == 1
 
 
 async def test_one_that_is_faster_hot_and_slower_cold_is_refused() -> None:
     cold = act(1, cold_seconds=5e-3)
-    found, _ = await selected({"original": act(4), "cold": cold, "fast": act(2)})
-    assert found.winner.how == "fast"
-    assert notes(found)["cold"].startswith("slower in some way: 0.8")
-    assert notes(found)["cold"].endswith("times called on inputs in no cache")
+    selection, _ = await selected({"original": act(4), "cold": cold, "fast": act(2)})
+    assert selection.winner.how == "fast"
+    assert notes(selection)["cold"].startswith("slower in some way: 0.8")
+    assert notes(selection)["cold"].endswith("times called on inputs in no cache")
 
 
 async def test_where_only_what_is_slower_cold_is_faster_hot_there_is_no_doubt() -> None:
     cold = act(1, cold_seconds=8e-3)
-    found, told = await selected({"original": act(4), "cold": cold})
-    assert found.winner.how == "original"
-    assert not found.in_doubt
-    assert not any("racing again" in line for line in told)
+    selection, messages = await selected({"original": act(4), "cold": cold})
+    assert selection.winner.how == "original"
+    assert not selection.in_doubt
+    assert not any("racing again" in line for line in messages)
 
 
 async def test_a_judge_that_fails_costs_only_the_contender() -> None:
     short = act(1, lambda inputs: (inputs[0][:3],))
-    found, told = await selected({"original": act(4), "short": short, "fast": act(2)})
-    assert found.winner.how == "fast"
-    assert notes(found)["short"].startswith("not judged: it cannot be judged")
-    assert any(line.startswith("short is not judged") for line in told)
+    selection, messages = await selected({"original": act(4), "short": short, "fast": act(2)})
+    assert selection.winner.how == "fast"
+    assert notes(selection)["short"].startswith("not judged: it cannot be judged")
+    assert any(line.startswith("short is not judged") for line in messages)
 
 
 async def test_one_with_an_output_that_no_inputs_tell_of_is_refused() -> None:
@@ -441,37 +450,39 @@ async def test_one_with_an_output_that_no_inputs_tell_of_is_refused() -> None:
     contenders = [contender(how, number) for number, how in enumerate(acts)]
     async with MockExecutor(acts) as executor:
         selector = Selector(executor, program, BUDGET, 0, False, lambda line: None)
-        found = await selector.select(contenders)
-    assert found.winner.how == "original"
-    assert notes(found)["fast"].startswith("not to be judged, as no inputs tell of output 1: agree")
+        selection = await selector.select(contenders)
+    assert selection.winner.how == "original"
+    assert notes(selection)["fast"].startswith(
+        "not to be judged, as no inputs tell of output 1: agree"
+    )
 
 
 async def test_the_best_spelling_is_in_the_last_race() -> None:
     """So that an answer is compared with it, however many rewritten ones are faster."""
     acts = {"original": act(8), "spelled": act(6), "slowly spelled": act(7)}
     acts |= {f"kernel {number}": act(1 + number / 10) for number in range(5)}
-    found, _ = await selected(acts, plain=["spelled", "slowly spelled"])
-    assert [one.how for one in found.last.entrants] == [
+    selection, _ = await selected(acts, plain=["spelled", "slowly spelled"])
+    assert [entrant.how for entrant in selection.last.entrants] == [
         "original", "kernel 0", "kernel 1", "kernel 2", "spelled",
     ]  # fmt: skip
-    assert found.plain.how == "spelled"
-    assert notes(found)["slowly spelled"].endswith("times in the first race")
+    assert selection.plain.how == "spelled"
+    assert notes(selection)["slowly spelled"].endswith("times in the first race")
 
 
-def beforehand(milliseconds: float, pack: Callable[..., Any], **more: Any) -> dict[str, Act]:
+def beforehand(milliseconds: float, pack: Callable[..., Any], **options: Any) -> dict[str, Act]:
     """A contender that is given what `pack` makes, and that contender's way of making it."""
-    run = act(milliseconds, lambda inputs: (inputs[0] + 0,), **more)
+    run = act(milliseconds, lambda inputs: (inputs[0] + 0,), **options)
     return {"beforehand": run, "beforehand: pack": act(0.1, pack)}
 
 
 async def test_what_is_made_beforehand_wins_and_the_best_without_it_stays_beside() -> None:
     acts = {"original": act(4), "plain": act(3), "slow": act(8)}
-    found, told = await selected(acts | beforehand(1, doubled), hidden=["beforehand: pack"])
-    assert found.winner.how == "beforehand"
-    assert found.otherwise.how == "plain"
-    assert found.floats is not None
-    assert found.floats.outcome == "agree"
-    assert [line for line in told if line.startswith("checking")] == [
+    selection, messages = await selected(acts | beforehand(1, doubled), hidden=["beforehand: pack"])
+    assert selection.winner.how == "beforehand"
+    assert selection.otherwise.how == "plain"
+    assert selection.floats is not None
+    assert selection.floats.outcome == "agree"
+    assert [line for line in messages if line.startswith("checking")] == [
         "checking beforehand on the device",
         "checking plain on the device",
     ]
@@ -479,46 +490,46 @@ async def test_what_is_made_beforehand_wins_and_the_best_without_it_stays_beside
 
 async def test_where_nothing_else_is_faster_the_original_stays_beside() -> None:
     acts = {"original": act(4), **beforehand(1, doubled)}
-    found, _ = await selected(acts, hidden=["beforehand: pack"], plain=["beforehand"])
-    assert found.otherwise.how == "original"
-    assert found.plain.how == "original"
+    selection, _ = await selected(acts, hidden=["beforehand: pack"], plain=["beforehand"])
+    assert selection.otherwise.how == "original"
+    assert selection.plain.how == "original"
 
 
 async def test_what_is_made_wrong_beforehand_is_refused() -> None:
     wrong = beforehand(1, lambda inputs: (inputs[0] * np.float32(2.001),))
-    found, _ = await selected(
+    selection, _ = await selected(
         {"original": act(4), "plain": act(2), **wrong}, hidden=["beforehand: pack"]
     )
-    assert found.winner is found.otherwise
-    assert found.winner.how == "plain"
-    assert notes(found)["beforehand"].startswith("not as accurate: differ")
+    assert selection.winner is selection.otherwise
+    assert selection.winner.how == "plain"
+    assert notes(selection)["beforehand"].startswith("not as accurate: differ")
 
 
 @pytest.mark.parametrize("stage", [Stage.COMPILE, Stage.RUN])
 async def test_what_cannot_be_made_beforehand_costs_only_itself(stage: Stage) -> None:
     acts = {"original": act(4), **beforehand(1, doubled)}
     acts["beforehand: pack"] = act(0.1, fails=(stage, Cause.CRASHED))
-    found, _ = await selected(acts, hidden=["beforehand: pack"])
-    assert found.winner.how == "original"
-    assert notes(found)["beforehand"].startswith("beforehand: pack crashed")
+    selection, _ = await selected(acts, hidden=["beforehand: pack"])
+    assert selection.winner.how == "original"
+    assert notes(selection)["beforehand"].startswith("beforehand: pack crashed")
 
 
 async def test_one_that_makes_nothing_beforehand_is_in_the_last_race() -> None:
     acts = {"original": act(8), "plain": act(6)}
     for number in range(5):
         pair = beforehand(1 + number / 10, doubled)
-        acts |= {f"{number} {name}": each for name, each in pair.items()}
-    found, _ = await selected(acts, hidden=[name for name in acts if name.endswith("pack")])
-    assert found.otherwise.how == "plain"
-    assert {one.how for one in found.last.entrants} >= {"original", "plain"}
+        acts |= {f"{number} {name}": behaviour for name, behaviour in pair.items()}
+    selection, _ = await selected(acts, hidden=[name for name in acts if name.endswith("pack")])
+    assert selection.otherwise.how == "plain"
+    assert {entrant.how for entrant in selection.last.entrants} >= {"original", "plain"}
 
 
 async def test_what_noise_hides_is_kept_as_a_guess() -> None:
     """In full: it is raced again the next time, where a search would take a minute."""
     acts = {"original": act(4), "hidden": act(3.6), "slow": act(8)}
-    found, _ = await selected(acts, noise=0.5)
-    assert found.winner.how == "original"
-    assert found.in_doubt
-    assert "hidden" in [guess.how for guess in found.guesses]
-    kept = decoded_guesses(encoded_guesses(found.original, found.guesses))
-    assert kept == (found.original, *found.guesses)
+    selection, _ = await selected(acts, noise=0.5)
+    assert selection.winner.how == "original"
+    assert selection.in_doubt
+    assert "hidden" in [guess.how for guess in selection.guesses]
+    restored = decoded_guesses(encoded_guesses(selection.original, selection.guesses))
+    assert restored == (selection.original, *selection.guesses)

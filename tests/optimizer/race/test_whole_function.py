@@ -59,14 +59,14 @@ def called(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def trace(inputs: Any) -> tuple[Any, ...]:
-    a, b = (np.asarray(one, np.float64) for one in inputs)
+    a, b = (np.asarray(array, np.float64) for array in inputs)
     return (np.float32(np.sum(a * b.T)),)
 
 
 def acts(whole: Act) -> dict[str, Act]:
     """The product is ten times as fast when rewritten; the function as a whole is what it is."""
     fast = dict.fromkeys(FORMS, Act(seconds=1e-4, outputs=trace))
-    turned = {f"{how}, written transposed": one for how, one in fast.items()}
+    turned = {f"{how}, written transposed": timing for how, timing in fast.items()}
     slow = {
         "as written": Act(seconds=1e-3, outputs=trace),
         "the whole as written": Act(seconds=2e-3),
@@ -80,10 +80,10 @@ def store(tmp_path: Path) -> Iterator[Results]:
         yield opened
 
 
-async def found(f: Any, store: Results, whole: Act, *, opened: bool = True, **more: Any) -> Any:
+async def found(f: Any, store: Results, whole: Act, *, opened: bool = True, **changes: Any) -> Any:
     executor = MockExecutor(acts(whole))
     options = {"effort": "quick", "target": "cpu", "results": store, "executor": executor}
-    options |= {"kernels": False, **more}
+    options |= {"kernels": False, **changes}
     if not opened:
         return await optimize(f, A, B, **options)
     async with executor:
@@ -91,31 +91,33 @@ async def found(f: Any, store: Results, whole: Act, *, opened: bool = True, **mo
 
 
 async def test_what_is_faster_as_a_whole_stays(store: Results) -> None:
-    made = await found(looped, store, Act(seconds=1e-3))
-    assert isinstance(made.report.whole, WholeFunctionResult)
-    assert made.report.whole.answer.speedup == pytest.approx(2, rel=0.1)
-    speedup = made.report.whole.answer.speedup
-    assert str(made.report).startswith(f"looped: {speedup:.2f} times as fast as written")
-    assert made.report.faster
-    assert len(made.spliced.replacements) == 1
-    np.testing.assert_allclose(made(A, B), looped(A, B), rtol=1e-5)
+    optimized = await found(looped, store, Act(seconds=1e-3))
+    assert isinstance(optimized.report.whole, WholeFunctionResult)
+    assert optimized.report.whole.answer.speedup == pytest.approx(2, rel=0.1)
+    speedup = optimized.report.whole.answer.speedup
+    assert str(optimized.report).startswith(f"looped: {speedup:.2f} times as fast as written")
+    assert optimized.report.faster
+    assert len(optimized.spliced.replacements) == 1
+    np.testing.assert_allclose(optimized(A, B), looped(A, B), rtol=1e-5)
 
 
 async def test_what_is_not_faster_as_a_whole_is_taken_out_again(store: Results) -> None:
-    made = await found(looped, store, Act(seconds=2e-3))
-    assert made.report.found[0].answer.faster
-    assert not made.report.faster
-    assert made.spliced.replacements == {}
-    assert "not faster, and so left as it is: with the faster parts replaced" in str(made.report)
-    assert made(A, B) == looped(A, B)
+    optimized = await found(looped, store, Act(seconds=2e-3))
+    assert optimized.report.found[0].answer.faster
+    assert not optimized.report.faster
+    assert optimized.spliced.replacements == {}
+    assert "not faster, and so left as it is: with the faster parts replaced" in str(
+        optimized.report
+    )
+    assert optimized(A, B) == looped(A, B)
 
 
 @pytest.mark.parametrize("seconds", [1e-3, 2e-3])
 async def test_it_is_remembered(store: Results, seconds: float) -> None:
     before = await found(looped, store, Act(seconds=seconds))
-    told: list[str] = []
-    again = await found(looped, store, Act(), opened=False, tell=told.append)
-    assert told == ["looped: found before"]
+    messages: list[str] = []
+    again = await found(looped, store, Act(), opened=False, tell=messages.append)
+    assert messages == ["looped: found before"]
     assert again.report.whole.remembered
     assert again.report.faster is before.report.faster
     assert again.source() == before.source()
@@ -152,25 +154,25 @@ async def test_what_noise_hides_is_not_remembered(store: Results, seed: int) -> 
 
 
 async def test_a_function_that_cannot_leave_this_process_is_left_as_it_is(store: Results) -> None:
-    made = await found(called, store, Act())
-    assert "called is left as it is, as it could not be timed as a whole" in str(made.report)
-    assert made.spliced.replacements == {}
-    assert not made.report.faster
+    optimized = await found(called, store, Act())
+    assert "called is left as it is, as it could not be timed as a whole" in str(optimized.report)
+    assert optimized.spliced.replacements == {}
+    assert not optimized.report.faster
 
 
 async def test_a_function_of_one_piece_has_no_second_race(store: Results) -> None:
-    made = await found(lambda a, b: jnp.trace(a @ b), store, Act())
-    assert made.report.whole == ""
+    optimized = await found(lambda a, b: jnp.trace(a @ b), store, Act())
+    assert optimized.report.whole == ""
 
 
 @pytest.mark.parametrize("stage", [Stage.COMPILE, Stage.RACE])
 async def test_an_arrangement_that_fails_is_told_and_out(store: Results, stage: Stage) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     whole = Act(fails=(stage, Cause.CRASHED))
-    made = await found(looped, store, whole, tell=told.append)
-    assert any("as a whole" in text and "crashed" in text for text in told)
-    assert made.spliced.replacements == {}
-    assert not made.report.faster
+    optimized = await found(looped, store, whole, tell=messages.append)
+    assert any("as a whole" in text and "crashed" in text for text in messages)
+    assert optimized.spliced.replacements == {}
+    assert not optimized.report.faster
 
 
 @pytest.mark.parametrize("number", [2.0, 3, np.float32(0.5)])
@@ -180,9 +182,9 @@ async def test_numbers_may_be_among_the_arguments(store: Results, number: Any) -
 
     async with MockExecutor(acts(Act(seconds=1e-3))) as executor:
         options: Any = {"effort": "quick", "target": "cpu", "results": store, "kernels": False}
-        made = await optimize(scaled, A, B, number, executor=executor, **options)
-    assert made.report.faster
-    np.testing.assert_allclose(made(A, B, number), scaled(A, B, number), rtol=1e-5)
+        optimized = await optimize(scaled, A, B, number, executor=executor, **options)
+    assert optimized.report.faster
+    np.testing.assert_allclose(optimized(A, B, number), scaled(A, B, number), rtol=1e-5)
 
 
 def answer(name: str, saved: float) -> Answer:
@@ -194,11 +196,11 @@ async def test_of_several_programs_the_one_that_helps_stays() -> None:
     def two(a: jax.Array, b: jax.Array) -> jax.Array:
         return jax.lax.sort(jnp.diagonal(a @ b)) @ jnp.tanh(b)
 
-    made = cut(two, A, B)
-    answers = {one: answer(f"{at}", 0.5 - at / 10) for at, one in enumerate(made.subjects)}
+    parts = cut(two, A, B)
+    answers = {subject: answer(f"{at}", 0.5 - at / 10) for at, subject in enumerate(parts.subjects)}
     assert len(answers) == 2
     slow, fast = Act(seconds=2e-3), Act(seconds=1e-3)
-    names = [f"only {one.program.name}, {at}" for at, one in enumerate(answers)]
+    names = [f"only {subject.program.name}, {at}" for at, subject in enumerate(answers)]
     whole = {
         "the whole as written": slow,
         "all that are faster": slow,
@@ -207,10 +209,10 @@ async def test_of_several_programs_the_one_that_helps_stays() -> None:
     }
     async with MockExecutor(whole) as executor:
         race = WholeRace(executor, effort_step(Effort.QUICK), 0, (A, B), print)
-        loaded = {piece.subject: piece.original for piece in made.regions}
-        found = await race.answer(answers[made.subjects[0]].key, made, answers, loaded)  # type: ignore[arg-type]
-    assert isinstance(found, Answer)
-    assert stored_arrangement(found, answers) == {made.subjects[1]: answers[made.subjects[1]]}
+        loaded = {piece.subject: piece.original for piece in parts.regions}
+        stored = await race.answer(answers[parts.subjects[0]].key, parts, answers, loaded)  # type: ignore[arg-type]
+    assert isinstance(stored, Answer)
+    assert stored_arrangement(stored, answers) == {parts.subjects[1]: answers[parts.subjects[1]]}
 
 
 async def test_of_three_programs_the_two_stay_that_pay_together() -> None:
@@ -220,22 +222,22 @@ async def test_of_three_programs_the_two_stay_that_pay_together() -> None:
         sorted_rows = jax.lax.sort(jnp.diagonal(a @ b)) @ jnp.tanh(b)
         return jax.lax.sort(sorted_rows) + jnp.sum(jnp.exp(a), axis=0)
 
-    made = cut(three, A, B)
-    answers = {one: answer(f"{at}", 0.5 - at / 10) for at, one in enumerate(made.subjects)}
+    parts = cut(three, A, B)
+    answers = {subject: answer(f"{at}", 0.5 - at / 10) for at, subject in enumerate(parts.subjects)}
     assert len(answers) == 3
-    first, second, third = (f"{one.program.name}, {at}" for at, one in enumerate(answers))
+    first, second, third = (f"{subject.program.name}, {at}" for at, subject in enumerate(answers))
     seconds = {f"only {first}": 1.5, f"only {second}": 2.8, f"only {third}": 1.7}
     seconds |= {f"all but {second}": 1.2, f"all but {first}": 2.5, f"all but {third}": 2.3}
     whole = {"the whole as written": Act(2e-3), "all that are faster": Act(2e-3)}
-    whole |= {name: Act(each / 1e3) for name, each in seconds.items()}
+    whole |= {name: Act(milliseconds / 1e3) for name, milliseconds in seconds.items()}
     async with MockExecutor(whole) as executor:
         race = WholeRace(executor, effort_step(Effort.QUICK), 0, (A, B), print)
-        loaded = {piece.subject: piece.original for piece in made.regions}
-        found = await race.answer(answers[made.subjects[0]].key, made, answers, loaded)  # type: ignore[arg-type]
-    assert isinstance(found, Answer)
-    assert {*stored_arrangement(found, answers)} == {made.subjects[0], made.subjects[2]}
-    assert found.speedup == pytest.approx(2 / 1.2, rel=0.03)
-    (won,) = (trial for trial in found.evidence.tried if trial.won)
+        loaded = {piece.subject: piece.original for piece in parts.regions}
+        stored = await race.answer(answers[parts.subjects[0]].key, parts, answers, loaded)  # type: ignore[arg-type]
+    assert isinstance(stored, Answer)
+    assert {*stored_arrangement(stored, answers)} == {parts.subjects[0], parts.subjects[2]}
+    assert stored.speedup == pytest.approx(2 / 1.2, rel=0.03)
+    (won,) = (trial for trial in stored.evidence.tried if trial.won)
     assert won.how == f"all but {second}"
 
 
@@ -245,16 +247,16 @@ async def test_the_real_thing_is_raced_on_the_arguments_own_values() -> None:
     def scaled(a: jax.Array, b: jax.Array, by: float) -> jax.Array:
         return looped(a, b) * by
 
-    made = cut(scaled, A, jax.ShapeDtypeStruct((8, 8), "float32"), 2.0)
-    (subject,) = made.subjects
+    parts = cut(scaled, A, jax.ShapeDtypeStruct((8, 8), "float32"), 2.0)
+    (subject,) = parts.subjects
     answers = {subject: answer("0", 0.5)}
     async with JaxExecutor("cpu") as executor:
         race = WholeRace(executor, effort_step(Effort.QUICK), 0, (A, B), print)
-        found = await race.answer(
-            answers[subject].key, made, answers, {subject: made.regions[0].original}
+        stored = await race.answer(
+            answers[subject].key, parts, answers, {subject: parts.regions[0].original}
         )
-    assert isinstance(found, Answer)
-    assert found.timings.original > 0
+    assert isinstance(stored, Answer)
+    assert stored.timings.original > 0
 
 
 async def test_what_calls_lapack_keeps_what_is_faster_in_it(store: Results) -> None:
@@ -264,12 +266,12 @@ async def test_what_calls_lapack_keeps_what_is_faster_in_it(store: Results) -> N
         return jnp.linalg.solve(a + 8 * jnp.eye(8), b) * jnp.trace(a @ b)
 
     options: Any = {"effort": "quick", "target": "cpu", "results": store, "kernels": False}
-    async with Favouring(lambda one: "as written" not in one.name) as executor:
-        made = await optimize(solved, A, B, executor=executor, **options)
-    assert made.report is not None
-    assert isinstance(made.report.whole, WholeFunctionResult), str(made.report)
-    assert made.report.faster
-    np.testing.assert_allclose(made(A, B), solved(A, B), rtol=1e-5)
+    async with Favouring(lambda candidate: "as written" not in candidate.name) as executor:
+        optimized = await optimize(solved, A, B, executor=executor, **options)
+    assert optimized.report is not None
+    assert isinstance(optimized.report.whole, WholeFunctionResult), str(optimized.report)
+    assert optimized.report.faster
+    np.testing.assert_allclose(optimized(A, B), solved(A, B), rtol=1e-5)
 
 
 async def test_an_exported_function_gives_what_the_function_gives() -> None:
@@ -311,38 +313,38 @@ KEYS = {
 @pytest.mark.parametrize("impl", KEYS)
 async def test_an_exported_function_takes_and_gives_the_bits_of_keys(impl: str) -> None:
     def drawn(key: jax.Array, a: jax.Array, b: jax.Array) -> Any:
-        one, other = jax.random.split(key)
+        first, second = jax.random.split(key)
         closed = jax.random.uniform(KEYS["threefry2x32"][1])
-        return other, jax.random.normal(one, (8,)) + closed + looped(a, b), 2.0
+        return second, jax.random.normal(first, (8,)) + closed + looped(a, b), 2.0
 
     key = KEYS[impl][0]
     text = exported(Spliced(cut(drawn, key, A, B)), current_settings())
     assert not isinstance(text, Failure)
     scope: dict[str, Any] = {}
     exec(text.source, scope)
-    other, numbers, two = scope["whole"](jax.random.key_data(key), A, B)
-    wanted = drawn(key, A, B)
-    np.testing.assert_array_equal(other, jax.random.key_data(wanted[0]))
-    np.testing.assert_allclose(numbers, wanted[1], rtol=1e-6)
-    assert two == wanted[2]
+    next_key, numbers, two = scope["whole"](jax.random.key_data(key), A, B)
+    expected = drawn(key, A, B)
+    np.testing.assert_array_equal(next_key, jax.random.key_data(expected[0]))
+    np.testing.assert_allclose(numbers, expected[1], rtol=1e-6)
+    assert two == expected[2]
 
 
 async def test_keys_may_be_among_the_arguments() -> None:
     """One with its own bits, several of another kind, and what stands for one."""
 
-    def drawn(one: jax.Array, more: jax.Array, other: jax.Array, a: jax.Array) -> jax.Array:
-        noise = jax.vmap(jax.random.normal)(more)
-        return looped(a, B) + jax.random.normal(one) + jax.random.normal(other) + noise
+    def drawn(first: jax.Array, several: jax.Array, last: jax.Array, a: jax.Array) -> jax.Array:
+        noise = jax.vmap(jax.random.normal)(several)
+        return looped(a, B) + jax.random.normal(first) + jax.random.normal(last) + noise
 
     key = KEYS["threefry2x32"][0]
     examples = (key, KEYS["rbg"], jax.ShapeDtypeStruct(key.shape, key.dtype), A)
-    made = cut(drawn, *examples)
-    subject = made.subjects[0]
+    parts = cut(drawn, *examples)
+    subject = parts.subjects[0]
     answers = {subject: answer("0", 0.5)}
     async with JaxExecutor("cpu") as executor:
         race = WholeRace(executor, effort_step(Effort.QUICK), 0, examples, print)
-        found = await race.answer(
-            answers[subject].key, made, answers, {subject: made.regions[0].original}
+        stored = await race.answer(
+            answers[subject].key, parts, answers, {subject: parts.regions[0].original}
         )
-    assert isinstance(found, Answer), str(found)
-    assert found.timings.original > 0
+    assert isinstance(stored, Answer), str(stored)
+    assert stored.timings.original > 0
