@@ -12,11 +12,17 @@ searches end without an answer; target 0. **rate**: points tried in a second, al
 **portfolio**: three configurations for many shapes, over each shape's own best; target 1.05.
 **workloads**, **operators**: programs whose kernels are the code generator's, over the faster of
 `jax.jit` of the function and of the program that was captured, in one race; `--seconds` for each.
+Where TVM is installed (`uv sync --group tvm`), or `--tvm` names a Python that has it, its
+MetaSchedule tunes the same for as long on the same cores, and the winners of both are timed in
+turns on the same arrays; so is the rate of its loop beside ours. **models**: a transformer of
+twelve layers and a block of a ResNet, all regions of each within `--seconds` (600 where nothing is
+said), over `jax.jit` of the function, with what the search had reached at some moments.
 **modules**: the same space with each module left out in turn, and how much slower the best of two
 thousand drawn points is predicted. **ablation**: the same by measurement: as many points are tried
 of each composition, and the best of all run in turns. **sparse**: products with a sparse matrix
 over the best of what JAX has for it. **records**: what it costs to write measurements down and to
-look records up. `--program` names one workload or operator, of those that were chosen.
+look records up. `--program` names one workload, operator or
+model, of those that were chosen.
 """
 
 from __future__ import annotations
@@ -25,12 +31,13 @@ import argparse
 import asyncio
 import math
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -39,8 +46,10 @@ from lib import tuning_stores
 from lib.figures import figure
 from lib.optimizer.paired_timing import compared
 from lib.tuned_kernels import KERNELS, softmax
-from lib.tuned_workloads import OPERATORS, WORKLOADS, Workload, types
+from lib.tuned_programs import models, programs, rate_beside_tvm
+from lib.tuned_workloads import MODELS, OPERATORS, WORKLOADS, Workload, types
 from lib.tuning_faults import FAULTS, none_fits, troubled
+from lib.tvm_contest import PeerError, interpreter
 
 from aiosearch.measure import Act, MockExecutor
 from aiosearch.tuner import (
@@ -66,6 +75,7 @@ from aiosearch.tuner.schedules.programs import FORM, LIBRARY, TunableProgram, tu
 from aiosearch.tuner.schedules.sparse import blocked_rows, tunable_sddmm, tunable_spmm
 from aiosearch.tuner.schedules.tile_modules import STANDARD, TileModule
 
+ChoiceT = TypeVar("ChoiceT")
 RECORDED = Path(__file__).parent / "recorded"
 SEEDS = 10
 ABLATED = ("matmul 512", "conv2d", "dense bias gelu", "softmax")
@@ -354,13 +364,14 @@ async def _survives(fault: str) -> bool:
     return report.record.winner == "reference" or report.record.configuration["block"] != 8
 
 
-def rate(quick: bool) -> None:
+def rate(quick: bool, python: str | None) -> None:
     """A search of a real kernel, from the first compilation to the last race."""
+    seconds = 20.0 if quick else 60.0
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["XDG_CACHE_HOME"] = scratch
         softmax.table = RecordTable(Path(scratch) / "table.json")
         _, types = KERNELS["softmax"]
-        report = asyncio.run(tune(softmax, *types(), seconds=20 if quick else 60))
+        report = asyncio.run(tune(softmax, *types(), seconds=seconds))
     figure(
         "points tried in a second, whole loop",
         report.trials / report.seconds,
@@ -368,9 +379,11 @@ def rate(quick: bool) -> None:
         trials=report.trials,
         speedup=report.speedup,
         correlations=list(report.correlations),
-        compared="TVM 0.27 on a machine as loaded: 0.08 to 0.30",
         target=0.9,
     )
+    # TVM has no kernel of Pallas; both tune the program, which ours prints as machine code.
+    if python is not None:
+        rate_beside_tvm(python, "softmax", WORKLOADS["softmax"], seconds)
 
 
 def portfolio(quick: bool) -> None:
@@ -398,46 +411,6 @@ async def _portfolio(calls: Sequence[Sequence[Any]], trials: int) -> Any:
         return await tune_portfolio(
             softmax, calls, configurations=3, trials=trials, executor=executor
         )
-
-
-def programs(group: Mapping[str, Workload], title: str, seconds: float, quick: bool) -> None:
-    """Each program tuned for so long, over the best that JAX has for it in the same race."""
-    ratios = []
-    for name, workload in list(group.items())[: 2 if quick else None]:
-        report = asyncio.run(_program_tuned(workload, seconds))
-        # The winner, the captured program as XLA compiles it, and the function as it was written.
-        times = {str(options): spent for options, spent in report.finalists}
-        plain = [
-            times[key] for key in ("{'form': 'library'}", "{'reference': True}") if key in times
-        ]
-        winner = report.finalists[0][1]
-        ratios.append(min(plain) / winner)
-        figure(
-            f"tuned program over the best of jax, {name}",
-            ratios[-1],
-            "x",
-            seconds=winner,
-            jax=min(plain),
-            interval=report.record.speedup,
-            form=report.configuration.get("form"),
-            checked=report.record.checked,
-            trials=report.trials,
-            trials_per_second=report.trials / report.seconds,
-            rejected=dict(report.rejected),
-            correlations=list(report.correlations[-3:]),
-            target=1.0,
-        )
-    if not ratios:
-        return
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    figure(f"tuned programs over jax, {title}, geometric mean", mean, "x", least=min(ratios))
-
-
-async def _program_tuned(workload: Workload, seconds: float, **options: Any) -> TuningReport:
-    with tempfile.TemporaryDirectory() as scratch:
-        os.environ["XDG_CACHE_HOME"] = scratch
-        kernel = tunable_program(workload[0], table=Path(scratch) / "table.json", **options)
-        return await tune(kernel, *types(workload), seconds=seconds)
 
 
 def ablation(quick: bool) -> None:
@@ -618,23 +591,36 @@ def stores(quick: bool) -> None:
 def main() -> None:
     names = (
         "replay", "mutants", "agreement", "faults", "rate", "portfolio", "workloads", "operators",
-        "modules", "ablation", "sparse", "records",
+        "models", "modules", "ablation", "sparse", "records",
     )  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="append", choices=names, default=[])
     parser.add_argument("--quick", action="store_true", help="a sanity size")
     parser.add_argument("--each", type=int, default=100, help="faults of each kind")
-    parser.add_argument("--seconds", type=float, default=60.0, help="for each program")
+    parser.add_argument("--seconds", type=float, help="for each program (60) and model (600)")
     parser.add_argument("--trials", type=int, default=32, help="of each composition of modules")
     parser.add_argument(
-        "--program", action="append", choices=(*WORKLOADS, *OPERATORS), default=[],
-        help="of the workloads and operators",
+        "--program", action="append", choices=(*WORKLOADS, *OPERATORS, *MODELS), default=[],
+        help="of the workloads, operators and models",
     )  # fmt: skip
+    parser.add_argument(
+        "--tvm",
+        metavar="PYTHON",
+        help="a Python that has TVM, as its wheels are large; default: this one, if it has",
+    )
     arguments = parser.parse_args()
-    seconds = 8.0 if arguments.quick else arguments.seconds
+    seconds = 8.0 if arguments.quick else arguments.seconds or 60.0
+    model_seconds = 20.0 if arguments.quick else arguments.seconds or 600.0
+    python = None
+    try:
+        python = interpreter(arguments.tvm)
+    except PeerError as error:
+        if arguments.tvm is not None:
+            parser.error(str(error))
+        sys.stderr.write(f"{error}\n")
     chosen = arguments.program
 
-    def of(group: Mapping[str, Workload], usual: Sequence[str] = ()) -> dict[str, Workload]:
+    def of(group: Mapping[str, ChoiceT], usual: Sequence[str] = ()) -> dict[str, ChoiceT]:
         return {name: group[name] for name in group if name in (chosen or usual or group)}
 
     commands: dict[str, Callable[[], None]] = {
@@ -642,10 +628,11 @@ def main() -> None:
         "mutants": lambda: mutants(arguments.quick),
         "agreement": lambda: agreement(arguments.quick),
         "faults": lambda: faults(arguments.quick, arguments.each),
-        "rate": lambda: rate(arguments.quick),
+        "rate": lambda: rate(arguments.quick, python),
         "portfolio": lambda: portfolio(arguments.quick),
-        "workloads": lambda: programs(of(WORKLOADS), "workloads", seconds, arguments.quick),
-        "operators": lambda: programs(of(OPERATORS), "operators", seconds, arguments.quick),
+        "workloads": lambda: programs(of(WORKLOADS), "workloads", seconds, arguments.quick, python),
+        "operators": lambda: programs(of(OPERATORS), "operators", seconds, arguments.quick, python),
+        "models": lambda: models(of(MODELS), model_seconds, arguments.quick),
         "modules": lambda: ablation(arguments.quick),
         "ablation": lambda: timed_ablation(
             of(WORKLOADS, ABLATED[:1] if arguments.quick else ABLATED),

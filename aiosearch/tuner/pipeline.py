@@ -302,10 +302,14 @@ class TuningSession:
                 self._keep_best()
                 raise
 
-    async def advance(self, budget: TuningBudget) -> None:
-        """Searches on; seconds count from the beginning, as trials do."""
+    async def advance(self, budget: TuningBudget, until: float | None = None) -> None:
+        """Searches on; seconds count from the beginning, as trials do.
+
+        `until` is a moment of `time.monotonic` at which it ends in any case, with none of the time
+        left for a last race.
+        """
         self._budget = budget
-        await self._search()
+        await self._search(until)
 
     async def finish(self) -> TuningReport:
         """Races the best, and writes the winner to the table; what was measured stays."""
@@ -443,7 +447,7 @@ class TuningSession:
                 )
         self._asked = len(self._state.measured)
 
-    async def _search(self) -> None:
+    async def _search(self, until: float | None = None) -> None:
         """Runs the stages until the budget or the space is exhausted, or `stop` is called."""
         built: asyncio.Queue[tuple[Trace, Compiled | Rejection]] = asyncio.Queue(BATCH)
         proposed: asyncio.Queue[Trace | None] = asyncio.Queue(BATCH)
@@ -453,7 +457,10 @@ class TuningSession:
         work = asyncio.create_task(self._stages(proposed, built, builders))
         try:
             # A fifth of the time is for the last race.
-            timeout = None if left is None else max(0.0, 0.8 * left)
+            timeouts = [] if left is None else [0.8 * left]
+            if until is not None:
+                timeouts.append(until - time.monotonic())
+            timeout = max(0.0, min(timeouts)) if timeouts else None
             await asyncio.wait({ending, work}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 work.result()

@@ -123,7 +123,9 @@ async def tune_tasks(
     reports: dict[tuple[str, tuple[str, ...]], TuningReport] = {}
     async with AsyncExitStack() as stack:
         searches, histories, keys = [], [], []
-        for key, task in distinct.items():
+        # Each holds its lock until all have ended: whoever else tunes some of them, in whatever
+        # order, takes the locks in this order too, so that none waits for what waits for it.
+        for key, task in sorted(distinct.items(), key=lambda item: item[0]):
             search = TuningSession(
                 task.kernel, KernelCall(task.arguments), executor, TuningBudget(), seed=seed,
                 again=again, on_progress=on_progress,
@@ -139,7 +141,7 @@ async def tune_tasks(
         while time.monotonic() < end and (at := next_task(histories)) is not None:
             search = searches[at]
             trials = (len(histories[at].seconds) + 1) * turn
-            await search.advance(TuningBudget(trials=trials))
+            await search.advance(TuningBudget(trials=trials), until=end)
             histories[at].seconds.append(search.best or search.baseline)
         for key, search in zip(keys, searches, strict=True):
             reports[key] = await search.finish()

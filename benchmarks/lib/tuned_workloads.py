@@ -1,5 +1,5 @@
-"""What the tuner is compared with JAX on: seven workloads, and the operators of MetaSchedule's
-paper.
+"""What the tuner is compared with JAX on: seven workloads, the operators of MetaSchedule's paper,
+and two models.
 
 Each is a JAX function of arrays as a user writes it, with the types that it is called on; sizes are
 those that TVM's own benchmarks have. `jax.jit` of the function is what a kernel has to beat.
@@ -12,10 +12,16 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+
+from lib import transformer
+from lib.programs import formulas
 
 Workload: TypeAlias = tuple[Callable[..., jax.Array], tuple[tuple[int, ...], ...]]
 """A function, and the shapes of its arrays, all of float32."""
+Model: TypeAlias = Callable[[], tuple[Callable[..., jax.Array], tuple[Any, ...]]]
+"""Makes a function and its arguments."""
 
 
 def dense_bias_gelu(x: jax.Array, w: jax.Array, b: jax.Array) -> jax.Array:
@@ -88,6 +94,28 @@ OPERATORS: Mapping[str, Workload] = {
     "TBG": (transposed_batched_product, ((1, 128, 12, 64), (1, 128, 12, 64))),
     "NRM": (norm, ((1, 256, 256),)),
     "SFM": (softmax, ((256, 256),)),
+}
+
+
+def twelve_layers() -> tuple[Callable[..., jax.Array], tuple[Any, ...]]:
+    """A transformer of twelve layers in a loop, of 128 tokens."""
+    random = np.random.default_rng(0)
+
+    def weights(shape: tuple[int, ...]) -> jax.Array:
+        return jnp.asarray(random.standard_normal(shape) * 0.05, jnp.float32)
+
+    tokens = jnp.asarray(random.integers(0, 1024, (1, 128)))
+    return transformer.transformer, transformer.arguments(12, 256, 1024, 1024, tokens, weights)
+
+
+def resnet_block() -> tuple[Callable[..., jax.Array], tuple[Any, ...]]:
+    """Two convolutions of 64 channels with their norms, of four images."""
+    return formulas.resnet_block(np.random.default_rng(0))
+
+
+MODELS: Mapping[str, Model] = {
+    "transformer of 12 layers": twelve_layers,
+    "ResNet block": resnet_block,
 }
 
 

@@ -165,6 +165,16 @@ def test_a_requirement_prunes_what_would_follow() -> None:
     assert len(runs) == 20
 
 
+def test_shares_of_all_leaves_are_the_whole_tree() -> None:
+    def program(s: Sampler) -> None:
+        s.require(s.integer("first", 1, 7) != 3, "no three", reads=("first",))
+        s.categorical("second", tuple(range(s.integer("width", 1, 5))))
+
+    leaves = list(SearchSpace(program).leaves())
+    assert sum(trace is None for trace, _ in leaves) == 1
+    assert sum(share for _, share in leaves) == pytest.approx(1.0)
+
+
 def test_a_space_without_points_says_what_stands_in_the_way() -> None:
     def program(s: Sampler) -> None:
         s.integer("block", 1, 4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from aiosearch.tuner import (
     Sampler,
     Tunable,
     TunerError,
+    TuningBudget,
+    TuningSession,
     TuningTask,
     tune_function,
     tune_tasks,
@@ -73,6 +77,42 @@ async def test_equal_tasks_are_tuned_once(tmp_path: Path, monkeypatch: pytest.Mo
     ]  # fmt: skip
     assert reports[0] is reports[2]
     assert len(kernel.table.records) == 2
+
+
+async def test_tasks_that_two_tune_in_other_orders_wait_for_each_other_in_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    kernel = Tunable(function, space, reference, RecordTable(tmp_path / "table.json"))
+    acts = {
+        name: Act(1e-3, compile_seconds=0.0, outputs=lambda x: (x[0] * 2,))
+        for name in _names(kernel)
+    }
+    tasks = [TuningTask(kernel, (jax.ShapeDtypeStruct((n, 4), jnp.float32),)) for n in (8, 16)]
+    async with MockExecutor(acts, noise=0.001) as executor:
+        forth, back = await asyncio.gather(
+            tune_tasks(tasks, seconds=1000, executor=executor),
+            tune_tasks(tasks[::-1], seconds=1000, executor=executor),
+        )
+    assert [report.record for report in forth] == [report.record for report in back[::-1]]
+
+
+async def test_a_turn_ends_with_the_time_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    kernel = Tunable(function, space, reference, RecordTable(tmp_path / "table.json"))
+    acts = {
+        name: Act(1e-3, compile_seconds=0.0, outputs=lambda x: (x[0] * 2,))
+        for name in _names(kernel)
+    }
+    call = jax.ShapeDtypeStruct((8, 4), jnp.float32)
+    async with MockExecutor(acts, noise=0.001) as executor:
+        search = TuningSession(kernel, KernelCall((call,)), executor, TuningBudget())
+        async with search.opened():
+            await search.advance(TuningBudget(trials=64), until=time.monotonic())
+            report = await search.finish()
+    assert report.trials < 64
 
 
 def _names(kernel: Tunable[..., Any]) -> list[str]:

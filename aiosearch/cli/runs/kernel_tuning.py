@@ -103,13 +103,13 @@ class TuneCommand:
         self, kernel: AnyTunable | None, call: KernelCall, arguments: TuneArguments
     ) -> None:
         self._kernel = kernel
-        self._kernel_name = ""
         self._call = call
         self._seeds = read_seeds(arguments.seeds) if arguments.seeds is not None else []
         self._arguments = arguments
         self._screen: Screen = NoScreen()
         self._now = "compiling the untuned form"
-        self._best: float | None = None
+        self._bests: dict[str, float] = {}
+        """Of each kernel, as the regions of a function take turns."""
         self.device = ""
 
     async def run(self) -> TuningReport | None:
@@ -164,18 +164,18 @@ class TuneCommand:
         return None
 
     def _progress(self, progress: TuningProgress) -> None:
-        if progress.kernel != self._kernel_name:
-            self._kernel_name, self._best = progress.kernel, None
         best = progress.best or progress.baseline
+        named = f"{progress.kernel}: " if self._kernel is None else ""
         gain = f"best {duration(best)}, {progress.baseline / best:.2f}x the untuned form"
-        self._now = f"{progress.trials} tried, {gain}"
-        if self._best is None or best < self._best:
-            self._best = best
+        self._now = f"{named}{progress.trials} tried, {gain}"
+        earlier = self._bests.get(progress.kernel)
+        if earlier is None or best < earlier:
+            self._bests[progress.kernel] = best
             entry = progress.measurement
             shown = "" if entry is None else ", ".join(
                 f"{name}={value}" for name, value in entry.trace.decisions.items()
             )  # fmt: skip
-            self._screen.line(f"{self._past():>6}  {gain}: {shown}")
+            self._screen.line(f"{self._past():>6}  {named}{gain}: {shown}")
 
     def _past(self) -> str:
         return duration(time.monotonic() - self._started)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ...devices import Device
 
 GROUP = "aiosearch.tile_modules"
+MOST_SEEN = 1000
 
 KernelSchedule: TypeAlias = Pytree
 """What a printer takes: a `codegen.cpu.Schedule`, or a `codegen.pallas.Tiling`."""
@@ -65,10 +66,22 @@ class KernelTarget:
         self.threads = threads
         self.constant = tuple(constant)
         self._spaces: dict[TileKernel, ScheduleSpace[KernelSchedule]] = {}
+        self._seen: dict[int, tuple[TileKernel, ScheduleSpace[KernelSchedule]]] = {}
+        """By identity, too: every site of a point asks, and hashing a kernel walks all of it."""
         self._splits: dict[TileKernel, SplitSpace] = {}
 
     def space(self, kernel: TileKernel) -> ScheduleSpace[KernelSchedule]:
         """The parameters of a kernel's schedule, their values, and which go together."""
+        seen = self._seen.get(id(kernel))
+        if seen is None or seen[0] is not kernel:
+            # Kernels that a point makes for itself, as those of sums in parts, are never met again.
+            if len(self._seen) >= MOST_SEEN:
+                self._seen.clear()
+            seen = self._seen[id(kernel)] = (kernel, self._equal_space(kernel))
+        return seen[1]
+
+    def _equal_space(self, kernel: TileKernel) -> ScheduleSpace[KernelSchedule]:
+        """The one space of all kernels that are equal to this one."""
         if kernel not in self._spaces:
             if self.machine is not None:
                 from ...codegen.cpu import schedule_space

@@ -7,7 +7,6 @@ pipeline does so beside a device, and a replay beside a recorded space.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from random import Random
 
 from ..errors import SpaceError
@@ -18,6 +17,10 @@ from .proposals import ENUMERABLE, Measurement, Proposer, SearchView
 
 REFIT = 4
 """After so many new measurements the model is fitted again; more at a time as they grow."""
+LOOK = 256
+"""Leaves of the tree of points after which it is guessed how many there are."""
+LEAVES = 16
+"""Leaves that are walked for each point that a list may have."""
 
 
 class SearchState:
@@ -121,6 +124,23 @@ class SearchState:
 
 
 def listed(space: SearchSpace, most: int = ENUMERABLE) -> list[Trace] | None:
-    """All points of a space, if there are at most so many."""
-    points = list(islice(space.points(), most + 1))
-    return points if len(points) <= most else None
+    """All points of a space, if there are at most so many and few that requirements turn away.
+
+    Listing what has millions would take minutes. The leaves that are seen are a share of the tree,
+    and those of the rest are guessed by the share of the last ones: 256 that are 0.001 of it mean
+    that 256,000 are to come.
+    """
+    points: list[Trace] = []
+    done = window = 0.0
+    for count, (trace, share) in enumerate(space.leaves(), 1):
+        window += share
+        if trace is not None:
+            points.append(trace)
+        if len(points) > most:
+            return None
+        if count % LOOK == 0:
+            done += window
+            if (1 - done) * LOOK > (LEAVES * most - count) * window:
+                return None
+            window = 0.0
+    return points

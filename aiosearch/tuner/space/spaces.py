@@ -322,7 +322,16 @@ class SearchSpace:
         The program runs once for each beginning of a point. A beginning that breaks a requirement
         is left with all that would follow: a requirement prunes the more, the earlier it stands.
         """
-        yield from self._following({})
+        for trace, _ in self.leaves():
+            if trace is not None:
+                yield trace
+
+    def leaves(self) -> Iterator[tuple[Trace | None, float]]:
+        """The ends of all beginnings, in that order: points, and None where a requirement fails.
+
+        Beside each its share of the tree, where the values of a site share alike; all add up to 1.
+        """
+        return self._following({}, 1.0)
 
     def without_dead(self, trace: Trace) -> Trace:
         """The same point, less sites on whose value nothing depends.
@@ -362,7 +371,9 @@ class SearchSpace:
                 return False
         return True
 
-    def _following(self, decisions: Mapping[str, Value]) -> Iterator[Trace]:
+    def _following(
+        self, decisions: Mapping[str, Value], share: float
+    ) -> Iterator[tuple[Trace | None, float]]:
         def decide(site: AnySite) -> Value:
             if site.name not in decisions:
                 raise _Undecided(site)
@@ -373,12 +384,13 @@ class SearchSpace:
         try:
             trace, _ = self.run(decide)
         except _Undecided as undecided:
-            for value in undecided.site.members():
-                yield from self._following({**decisions, undecided.site.name: value})
+            site = undecided.site
+            for value in site.members():
+                yield from self._following({**decisions, site.name: value}, share / site.size)
         except RequirementFailed:
-            return
+            yield None, share
         else:
-            yield trace
+            yield trace, share
 
     def _near(self, decide: Decide, random: Random) -> Iterator[Trace]:
         """Points reached by drawing again, of the default, only what requirements read."""
