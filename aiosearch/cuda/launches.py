@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -118,22 +120,32 @@ def words(
     failure: int,
 ) -> Array:
     """The arguments as the compiled kernel takes them: eight bytes each."""
-    count = len(function.parameters) + len(function.symbols)
-    block = np.zeros(count + 4, np.int64)
-    for place, (parameter, value) in enumerate(zip(function.parameters, addresses, strict=True)):
-        slot = block[place : place + 1].view(np.uint8)
+    values: list[int | float | bool] = []
+    for parameter, value in zip(function.parameters, addresses, strict=True):
         type = parameter.value.type
-        dtype = NUMPY[type]
-        wrapped = value
         if type.is_integer:
-            wrapped = int(value) & ((1 << 8 * type.size) - 1)
-            dtype = np.dtype(f"u{type.size}")
-        slot[: type.size] = np.array([wrapped], dtype).view(np.uint8)
-    for place, symbol in enumerate(function.symbols, len(function.parameters)):
-        block[place] = symbols[symbol.name]
-    block[count : count + 3] = grid
-    block[count + 3] = failure
-    return block
+            value = int(value) & ((1 << 8 * type.size) - 1)
+        elif type in (ScalarType.F16, ScalarType.F32):
+            value = float(NUMPY[type].type(value))  # what is too large is infinite
+        values.append(value)
+    values += (symbols[symbol.name] for symbol in function.symbols)
+    types = tuple(item.value.type for item in function.parameters)
+    packing = _packing(types, len(function.symbols))
+    return np.frombuffer(bytearray(packing.pack(*values, *grid, failure)), np.int64)
+
+
+_FORMATS = {
+    ScalarType.BOOL: "?7x", ScalarType.F16: "e6x", ScalarType.F32: "f4x", ScalarType.F64: "d",
+    ScalarType.PTR: "Q",
+}  # fmt: skip
+_WHOLE = {1: "B7x", 2: "H6x", 4: "I4x", 8: "Q"}
+
+
+@functools.cache
+def _packing(types: tuple[ScalarType, ...], symbols: int) -> struct.Struct:
+    """Numbers of these types and addresses, then the grid and another address, in words."""
+    listed = [_FORMATS.get(item) or _WHOLE[item.size] for item in types]
+    return struct.Struct("=" + "".join(listed) + "q" * (symbols + 4))
 
 
 class Symbols:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +23,10 @@ from .ir.types import ScalarType
 from .launches import Array, Dims, Symbols, array_of, check_shape, dims, flattened, scalar_of, words
 from .library_kernels import LibraryChoice, LibraryServers
 from .passes.instrumentation import instrumented
+
+_QUICK = 1e-4
+"""A launch that took less seconds is done by the caller's thread alone the next time."""
+_MOST_LAUNCHES = 4096
 
 
 def load(
@@ -60,6 +65,10 @@ class CudaModule:
         self.libraries = LibraryServers(self.choices.libraries)
         self._kernels: dict[str, CudaKernel] = {}
         self._hosts: dict[str, HostFunction] = {}
+        self._nests: dict[int, CudaKernel] = {}
+        """Kernels that loop nests and fused launches became."""
+        self._launches: dict[tuple[int, Dims, Dims, int], KernelLaunch] = {}
+        """Those of host functions, which come again with other arguments."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -87,10 +96,19 @@ class CudaModule:
     def run_launch(self, launch: MachineLaunch) -> None:
         """Runs a kernel, or several that were fused, on machine addresses and numbers."""
         function = launch.kernel.function
-        kernel = self._kernels.get(function.name)
-        if kernel is None or kernel.function is not function:
-            kernel = CudaKernel(self, function)
-        kernel[launch.grid, launch.block, launch.shared].run(launch.kernel.values)
+        # By its identity, as the hash of a whole kernel takes longer than many launches. What is
+        # kept holds the function, so the number stays its own.
+        key = (id(function), launch.grid, launch.block, launch.shared)
+        prepared = self._launches.get(key)
+        if prepared is None:
+            kernel = self._kernels.get(function.name)
+            if kernel is None or kernel.function is not function:
+                kernel = self._nests.setdefault(id(function), CudaKernel(self, function))
+            prepared = kernel[launch.grid, launch.block, launch.shared]
+            if len(self._launches) >= _MOST_LAUNCHES:
+                self._launches.clear()
+            self._launches[key] = prepared
+        prepared.run(launch.kernel.values)
 
     @property
     def library_choices(self) -> tuple[LibraryChoice, ...]:
@@ -122,6 +140,8 @@ class CudaKernel:
         self.tuned: dict[Dims, Choices] = {}
         """What `Launch.tune` decided, for each shape of block."""
         self._codes: dict[tuple[Dims, Choices], Code] = {}
+        self.quick: set[tuple[Dims, Choices, int]] = set()
+        """Blocks, decisions and numbers of blocks with which waking another thread takes longer."""
 
     def __getitem__(self, shape: Any) -> KernelLaunch:
         supplied = shape if isinstance(shape, tuple) else (shape,)
@@ -217,7 +237,8 @@ class KernelLaunch:
     def run(self, values: Sequence[int | float | bool]) -> None:
         """Runs the kernel with addresses in place of arrays."""
         function = self._function
-        code = self._kernel.code(self.block, self.choices.for_grid(self.grid))
+        choices = self.choices.for_grid(self.grid)
+        code = self._kernel.code(self.block, choices)
         grid = (self.grid[0] // code.blocks, *self.grid[1:])
         symbols = self._kernel.module.symbols.of(function)
         failure = np.zeros(1, np.int64)
@@ -229,7 +250,11 @@ class KernelLaunch:
             failure.ctypes.data,
         )
         blocks = grid[0] * grid[1] * grid[2]
-        threads.run(code.address, block.ctypes.data, code.scratch + self.shared, blocks)
+        quick, key = self._kernel.quick, (self.block, choices, blocks)
+        scratch, several = code.scratch + self.shared, 1 if key in quick else None
+        start = time.perf_counter()
+        threads.run(code.address, block.ctypes.data, scratch, blocks, several)
+        (quick.add if time.perf_counter() - start < _QUICK else quick.discard)(key)
         if failure[0]:
             raise CudaError(f"{code.assertions[int(failure[0]) - 1]}: an assertion fails")
 

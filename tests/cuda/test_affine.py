@@ -134,6 +134,33 @@ def test_counters_that_are_declared_at_the_top_make_no_difference() -> None:
     assert module.product.decisions == ("<text>.cu:4: threads along j and i",)
 
 
+def test_a_number_that_goes_from_turn_to_turn_stays_in_one_thread() -> None:
+    text = """
+    void levels(int n, double *a) {
+      double b[64], last = 1;
+      for (int i = 1; i < n; i++) {
+        for (int j = 0; j < i; j++) b[j] = a[j] * last;
+        for (int j = 0; j < i; j++) a[j] += b[i - j - 1];
+        last = 1 / (1 + a[i - 1]);
+        a[i] = last;
+      }
+    }
+    double summed(int n, const double *a) {
+      double sum = 0;
+      for (int i = 0; i < n; i++) sum += a[i];
+      return sum;
+    }
+    """
+    module = cuda.load(text, choices=EXACT)
+    plain = cuda.load(text, choices=Choices(raises=False))
+    ours, theirs = (np.linspace(0.1, 1, 40) for _ in range(2))
+    module.levels(40, ours)
+    plain.levels(40, theirs)
+    np.testing.assert_array_equal(ours, theirs)
+    assert module.levels.decisions == ("<text>.cu:4: threads along nothing",)
+    assert module.summed(40, ours) == plain.summed(40, ours)
+
+
 def test_arrays_that_overlap_keep_the_order_of_their_loops() -> None:
     text = """
     void copied(int n, const double *a, double *b) { for (int i = 0; i < n; i++) b[i] = a[i] + 1; }

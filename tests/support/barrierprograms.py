@@ -34,6 +34,7 @@ class _Writer:
     uniform: list[str] = field(default_factory=lambda: ["n", "blockIdx.x"])
     phases: dict[str, str] = field(default_factory=lambda: {"s": "write", "g": "write"})
     nested: int = 0
+    defined: bool = False
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
@@ -58,6 +59,8 @@ class _Writer:
         operator = self.draw.choice(["+", "*", "^", "-", "&", "|", ">>", "/", "%"])
         if operator == ">>":
             return f"({first} >> ({second} & 7))"
+        if operator in "/%" and self.defined:
+            return f"({first} {operator} ({second} | 1u))"
         return f"({first} {operator} {second})"
 
     def number(self) -> str:
@@ -178,12 +181,16 @@ class _Writer:
         self.uniform.remove(name)
 
 
-def program(seed: int) -> Program:
-    """The kernel of a seed."""
+def program(seed: int, *, defined: bool = False) -> Program:
+    """The kernel of a seed.
+
+    Divisions by zero, which give 0 here and on most machines, are left out of a `defined` one: C++
+    and MLIR take it that there are none, and make 1 of `t / t`.
+    """
     draw = random.Random(seed)
     block = draw.choice(BLOCKS)
     threads, grid = block[0] * block[1], 3
-    writer = _Writer(draw, threads)
+    writer = _Writer(draw, threads, defined=defined)
     writer.body(draw.randrange(2, 5))
     head = [
         "__global__ void generated(unsigned *a, float *f, unsigned n) {",

@@ -111,6 +111,8 @@ class _Lanes:
         self._blocks, self._threads = len(blocks), threads
         self._lanes = len(blocks) * threads
         self._values: dict[IrValue, Array] = {}
+        self._constants: dict[int, Array] = {}
+        """Of the function's operands, by where these are in memory."""
         self._lane = np.arange(self._lanes)
         self._block_of = self._lane // threads
         self._thread = blocks.start * threads + self._lane
@@ -164,11 +166,13 @@ class _Lanes:
         return tuple(self._value(item) for item in block.yields)
 
     def _value(self, operand: Operand) -> Array:
-        return (
-            arithmetic.array(operand)
-            if isinstance(operand, ConstantOperand)
-            else self._values[operand]
-        )
+        if not isinstance(operand, ConstantOperand):
+            return self._values[operand]
+        # By identity: 0.0 and -0.0 are equal.
+        value = self._constants.get(id(operand))
+        if value is None:
+            value = self._constants[id(operand)] = arithmetic.array(operand)
+        return value
 
     def _operation(self, operation: Operation, mask: Array) -> None:
         match operation:

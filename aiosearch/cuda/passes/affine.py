@@ -132,6 +132,7 @@ class _Raising:
         self._prefix = prefix
         self._definitions = Definitions(function)
         self._numbers = NewValues(function)
+        self._read = _read(function.body)
         self._kernels: dict[str, ParallelFunction] = {}
         self._decisions: list[str] = []
 
@@ -157,10 +158,12 @@ class _Raising:
 
     def _loop(self, loop: For, outer: tuple[_Range, ...]) -> list[Operation]:
         bounds = self._range(loop, outer)
-        if bounds is None or loop.carried or not _fits_a_kernel(loop):
+        if bounds is None or not _fits_a_kernel(loop) or self._read & set(loop.results):
             return [self._around(loop, outer if bounds is None else (*outer, bounds))]
         if self._iterations(loop, outer) < _FEWEST_ITERATIONS:
             return [loop]
+        if loop.carried:  # a number from turn to turn, which nobody reads behind the loop
+            return [self._launched(loop, outer, ())]
         parts = self._distributed(loop, outer)
         if len(parts) > 1:
             return [line for part in parts for line in self._loop(part, outer)]
@@ -541,6 +544,13 @@ def _hoisted(loop: For) -> tuple[list[Operation], For]:
         lines.append(operation)
         inside.update(results(operation))
     return before, replace(loop, body=Region(tuple(lines), loop.body.yields))
+
+
+def _read(block: Region) -> set[Operand]:
+    """All that operations of a block use, or that leaves its branches and loops."""
+    lines = list(walk(block))
+    inner = [item.yields for line in lines for item in regions(line)]
+    return set().union(block.yields, *map(operands, lines), *inner)
 
 
 def _fits_a_kernel(loop: For) -> bool:
