@@ -77,7 +77,7 @@ def _products(kernel: TileKernel) -> int:
     return sum(
         math.prod(one.size for one in (*stage.free, *stage.folded))
         for stage in kernel.stages
-        if stage.fold is ReductionKind.SUM and len(stage.loads) > 1
+        if stage.reduction is ReductionKind.SUM and len(stage.loads) > 1
     )
 
 

@@ -179,7 +179,7 @@ def packable_inputs(
     readers = Counter(load.buffer.name for load in (dict.fromkeys(loads) if again else loads))
     layouts: dict[str, PackedLayout] = {}
     for stage in kernel.stages:
-        if stage.fold is not ReductionKind.SUM or len(stage.folded) != 1:
+        if stage.reduction is not ReductionKind.SUM or len(stage.folded) != 1:
             continue
         if again and len(set(stage.loads)) == 1:
             continue

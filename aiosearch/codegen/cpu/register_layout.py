@@ -109,7 +109,7 @@ def choose_register_shape(
     along which the vectorised operand is reused.
     """
     along = _best_lane_index(stage, ranges, storages, lanes)
-    if stage.fold is ReductionKind.NONE:
+    if stage.reduction is ReductionKind.NONE:
         return RegisterShape(along)
     row, column = _reused(stage, ranges, along)
     if along in stage.folded:

@@ -72,8 +72,8 @@ def _fill(stage: KernelStage, held: dict[str, Array]) -> None:
     value = _value(stage.value, _grid(running), held)
     # A value that does not depend on an index still counts once for each of its values in a sum.
     value = np.broadcast_to(value, [part.size for part in running])
-    if stage.fold is not ReductionKind.NONE:
-        value = _NUMPY_REDUCTIONS[stage.fold](
+    if stage.reduction is not ReductionKind.NONE:
+        value = _NUMPY_REDUCTIONS[stage.reduction](
             value, axis=tuple(range(len(stage.free), len(running)))
         )
     grid = _grid(stage.free)

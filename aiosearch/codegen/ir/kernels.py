@@ -37,7 +37,7 @@ class ReductionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KernelStage:
-    """Fills a buffer: `target[at] = fold of value over folded`, for all of the other indices.
+    """Fills a buffer: `target[at] = reduction of value over folded`, for all of the other indices.
 
     The positions `at` of different index values differ, and cover the buffer.
     """
@@ -46,7 +46,7 @@ class KernelStage:
     at: tuple[Position, ...]
     value: Expression
     folded: tuple[LoopIndex, ...] = ()
-    fold: ReductionKind = ReductionKind.NONE
+    reduction: ReductionKind = ReductionKind.NONE
 
     @property
     def free(self) -> tuple[LoopIndex, ...]:
@@ -88,7 +88,7 @@ class KernelStage:
         if not self.folded:
             return ""
         wider = self.accumulated is not self.target.dtype
-        kind = f"{self.fold} in {self.accumulated}" if wider else str(self.fold)
+        kind = f"{self.reduction} in {self.accumulated}" if wider else str(self.reduction)
         return f"{kind} over {', '.join(map(str, self.folded))} of "
 
 

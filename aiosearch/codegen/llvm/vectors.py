@@ -102,12 +102,12 @@ class Vectors:
         text = f"shufflevector {pairs}, {pairs.type} poison, <{lanes} x i32> <{picks}>"
         return self.writer.pure(text, pairs.scalar, lanes)
 
-    def reduced_lanes(self, value: LlvmValue, fold: ReductionKind) -> LlvmValue:
+    def reduced_lanes(self, value: LlvmValue, reduction: ReductionKind) -> LlvmValue:
         """All lanes combined to one by a reduction's operation, in any order."""
         kind = suffix(value.scalar, value.lanes)
-        if fold is ReductionKind.SUM and value.is_float:
+        if reduction is ReductionKind.SUM and value.is_float:
             return self._sum(value, f"llvm.vector.reduce.fadd.{kind}")
-        how = "add" if fold is ReductionKind.SUM else "fmaximum" if value.is_float else "smax"
+        how = "add" if reduction is ReductionKind.SUM else "fmaximum" if value.is_float else "smax"
         return self.writer.call(f"llvm.vector.reduce.{how}.{kind}", value.scalar, 1, [str(value)])
 
     def _sum(self, value: LlvmValue, name: str) -> LlvmValue:

@@ -105,7 +105,7 @@ def _may_be_inlined(maker: StageGroup, stage: KernelStage) -> bool:
     (producer,) = maker.stages
     if (
         maker.owner is not None
-        or stage.fold is not ReductionKind.SUM
+        or stage.reduction is not ReductionKind.SUM
         or not is_read_as_written(unify_indices([producer, stage]))
     ):
         return False
@@ -116,7 +116,7 @@ def _may_be_inlined(maker: StageGroup, stage: KernelStage) -> bool:
     # Only a producer that widens is worth repeating: reading its operand again costs fewer bytes
     # than reading its result.
     wider = most is not None and BYTES[producer.target.dtype] > BYTES[most.buffer.dtype]
-    return producer.fold is ReductionKind.NONE and easily and larger and wider
+    return producer.reduction is ReductionKind.NONE and easily and larger and wider
 
 
 def _read_buffers(stage: KernelStage) -> set[Buffer]:
@@ -128,23 +128,23 @@ def _may_share_kernel(stage: KernelStage, unit: StageGroup) -> bool:
     stages = unify_indices([*unit.stages, stage])
     if unit.owner is not None or not is_read_as_written(stages):
         return False
-    joining, folds = (
+    joining, reductions = (
         stages[-1],
-        [candidate for candidate in stages if candidate.fold is not ReductionKind.NONE],
+        [candidate for candidate in stages if candidate.reduction is not ReductionKind.NONE],
     )
-    if joining.fold is ReductionKind.NONE and (
-        not folds or set(joining.free) <= set(folds[0].free)
+    if joining.reduction is ReductionKind.NONE and (
+        not reductions or set(joining.free) <= set(reductions[0].free)
     ):
         return True
-    return _share_rows(stages, folds)
+    return _share_rows(stages, reductions)
 
 
-def _share_rows(stages: Sequence[KernelStage], folds: Sequence[KernelStage]) -> bool:
+def _share_rows(stages: Sequence[KernelStage], reductions: Sequence[KernelStage]) -> bool:
     """Whether all stages run along the same rows, and only reduce or fill a row."""
-    rows = set(folds[0].free) if folds else set(stages[0].free)
-    along = {part for fold in folds for part in fold.folded}
+    rows = set(reductions[0].free) if reductions else set(stages[0].free)
+    along = {part for reduction in reductions for part in reduction.folded}
     # Reductions over different rows would need the loops of the kernel to begin anew for each.
-    if any(set(fold.free) != rows for fold in folds):
+    if any(set(reduction.free) != rows for reduction in reductions):
         return False
     if any(not rows <= set(part.free) <= rows | along for part in stages):
         return False

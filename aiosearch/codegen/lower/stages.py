@@ -98,7 +98,7 @@ class StageBody:
 
     running: set[LoopIndex]
     folded: list[LoopIndex] = field(default_factory=list)
-    fold: ReductionKind = ReductionKind.NONE
+    reduction: ReductionKind = ReductionKind.NONE
 
 
 class StageWriter:
@@ -130,11 +130,11 @@ class StageWriter:
     def _reduction_or_value(
         self, value: TensorValue, at: AxisPositions, body: StageBody
     ) -> Expression:
-        fold, what, places = self._whole_reduction(value, at)
+        reduction, what, places = self._whole_reduction(value, at)
         # Without `_covers`, the reduction would be computed anew for each value of a running index
         # that its positions do not depend on.
         if what is not None and _covers(places, body):
-            return self._reduction(fold, what, places, body)
+            return self._reduction(reduction, what, places, body)
         return self._value(value, at, body)
 
     def _whole_reduction(
@@ -161,7 +161,7 @@ class StageWriter:
         self, value: TensorValue, what: ReductionValue, at: AxisPositions, body: StageBody
     ) -> Expression:
         """Opens the reduction of the stage: each reduced axis gets a new index."""
-        body.fold, inner = what.fold, list(at)
+        body.reduction, inner = what.reduction, list(at)
         for axis in what.axes:
             reduced = self._fresh(value.arguments[0].shape[axis])
             body.folded.append(reduced)
@@ -179,11 +179,11 @@ class StageWriter:
                 for operand in value.arguments
             ]
             return fold_operation(Operation.MULTIPLY, *operands)
-        fold, what, places = self._whole_reduction(value, at)
+        reduction, what, places = self._whole_reduction(value, at)
         # max of max, and sum of sum, but only if the inner one is needed at every position anew:
         # else it would be computed once for each value of an index that it does not depend on.
-        if what is not None and what.fold is body.fold and _covers(places, body):
-            return self._reduction(fold, what, places, body)
+        if what is not None and what.reduction is body.reduction and _covers(places, body):
+            return self._reduction(reduction, what, places, body)
         return self._value(value, at, body)
 
     def _operand(self, value: TensorValue, at: AxisPositions, body: StageBody) -> Expression:
@@ -421,7 +421,7 @@ class StageBuilder:
             return
         written, body = self._writer.write(value, at)
         places = tuple(at[axis] for axis in axes)
-        draft = StageDraft(places, layout, pinned, written, tuple(body.folded), body.fold)
+        draft = StageDraft(places, layout, pinned, written, tuple(body.folded), body.reduction)
         self._stored[value] = self._write_stages(draft, value, self._outputs.get(value))
 
     def _write_stages(
@@ -443,7 +443,7 @@ class StageBuilder:
             # The layout may have changed, so the shape is read off the positions.
             shape = tuple(bounds(at)[1] + 1 for at in draft.at)
             buffer = self._buffer(value, shape)
-        stage = KernelStage(buffer, draft.at, draft.value, draft.folded, draft.fold)
+        stage = KernelStage(buffer, draft.at, draft.value, draft.folded, draft.reduction)
         self._unit(value).stages.append(stage)
         return MaterializedValue(buffer, draft.layout)
 

@@ -107,7 +107,7 @@ class Concatenation:
 class ReductionValue:
     """A reduction over `axes`, which stay with size one."""
 
-    fold: ReductionKind
+    reduction: ReductionKind
     axes: tuple[int, ...]
 
 
@@ -356,7 +356,9 @@ class ValueAlgebra:
         moved = tuple(shape) != x.shape or isinstance(move, Transpose | Slice)
         return self.make(move, (x,), shape, x.dtype) if moved else x
 
-    def _reduced(self, fold: ReductionKind, x: TensorValue, axes: Sequence[int]) -> TensorValue:
+    def _reduced(
+        self, reduction: ReductionKind, x: TensorValue, axes: Sequence[int]
+    ) -> TensorValue:
         # A reduction over a single element is that element.
         several = tuple(axis for axis in axes if x.shape[axis] != 1)
         shape = [1 if axis in several else size for axis, size in enumerate(x.shape)]
@@ -364,8 +366,10 @@ class ValueAlgebra:
             return x
         # A reduction over nothing is its neutral element, which no stage has to compute.
         if 0 in (x.shape[axis] for axis in several):
-            return self.broadcast(self.make(LiteralValue(fold.neutral), (), (), x.dtype), shape)
-        return self.make(ReductionValue(fold, several), (x,), shape, x.dtype)
+            return self.broadcast(
+                self.make(LiteralValue(reduction.neutral), (), (), x.dtype), shape
+            )
+        return self.make(ReductionValue(reduction, several), (x,), shape, x.dtype)
 
 
 class _ComplementAlgebra(ValueAlgebra):

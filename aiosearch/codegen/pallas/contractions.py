@@ -62,7 +62,7 @@ def contraction(node: TileNode, axes: Axes) -> Contraction | None:
     """The sides, where `node` sums a product over axes that both have, and each has its own; else
     None.
     """
-    if node.fold is not ir.ReductionKind.SUM:
+    if node.reduction is not ir.ReductionKind.SUM:
         return None
     parts = [_side(factor, node, axes) for factor in _factors(node.value)]
     groups: list[ContractionSide] = []
@@ -111,7 +111,7 @@ def matrices(nodes: TileNodes) -> tuple[set[ir.LoopIndex], set[ir.LoopIndex], se
     for node in nodes.all:
         parts = [frozenset(dependencies(factor, node.reads)) for factor in _factors(node.value)]
         parts = [part for part in parts if part & set(node.folded)]
-        if node.fold is not ir.ReductionKind.SUM or len(set(parts)) < 2:
+        if node.reduction is not ir.ReductionKind.SUM or len(set(parts)) < 2:
             continue
         every = frozenset.intersection(*parts)
         if all(part - every for part in parts):

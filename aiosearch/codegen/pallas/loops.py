@@ -38,7 +38,7 @@ class Loops:
         """
         least, maxima_running = 0, frozenset[TileNode]()
         for operand in node.reads.values():
-            if self.accumulates(operand) and operand.fold is ir.ReductionKind.MAX:
+            if self.accumulates(operand) and operand.reduction is ir.ReductionKind.MAX:
                 maxima_running |= {operand}
             elif self.accumulates(operand) or not self.repeats(operand):
                 least = max(least, self._levels[operand] + self.accumulates(operand))

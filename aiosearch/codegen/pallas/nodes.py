@@ -27,7 +27,7 @@ class TileNode:
     stage: ir.KernelStage
     value: ir.Expression
     folded: tuple[ir.LoopIndex, ...]
-    fold: ir.ReductionKind
+    reduction: ir.ReductionKind
     reads: Mapping[ir.BufferLoad, TileNode]
     """The nodes that stand for loads of what the kernel fills."""
     indices: frozenset[ir.LoopIndex]
@@ -105,12 +105,12 @@ class TileNodes:
         # A sum of nothing is 0 and a maximum of nothing is minus infinity, whatever its operands
         # are.
         if any(part.size == 0 for part in folded):
-            empty = ir.Constant(0.0 if stage.fold is ir.ReductionKind.SUM else -math.inf)
+            empty = ir.Constant(0.0 if stage.reduction is ir.ReductionKind.SUM else -math.inf)
             return TileNode(stage, empty, (), ir.ReductionKind.NONE, {}, frozenset(), at)
         value = rewrite_positions(stage.value, places)
         reads = {load: self._read(load) for load in loads(value) if load.buffer in self._stages}
         depends = frozenset(dependencies(value, reads)) - set(folded)
-        return TileNode(stage, value, folded, stage.fold, reads, depends, at)
+        return TileNode(stage, value, folded, stage.reduction, reads, depends, at)
 
     def _read(self, load: ir.BufferLoad) -> TileNode:
         """The node that computes what `load` reads; raises CannotPrint where its positions cannot

@@ -127,7 +127,7 @@ def online_weight(total: TileNode, maximum: TileNode) -> float | None:
     A maximum that is rounded is not what is seen of it on the way; and what is divided by such
     values would have to be scaled up from nothing.
     """
-    if (total.fold, maximum.fold) != (ir.ReductionKind.SUM, ir.ReductionKind.MAX):
+    if (total.reduction, maximum.reduction) != (ir.ReductionKind.SUM, ir.ReductionKind.MAX):
         return None
     if maximum.stage.target.dtype in HALVES:
         return None

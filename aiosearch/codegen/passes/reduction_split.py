@@ -63,19 +63,22 @@ def without_unused_reduction_indices(draft: StageDraft, dtype: DType = DType.F32
     # A maximum over an index that nothing depends on is the value itself, so only sums need a
     # factor.
     for reduced in draft.folded:
-        if reduced not in seen and draft.fold is ReductionKind.SUM:
+        if reduced not in seen and draft.reduction is ReductionKind.SUM:
             value = fold_operation(Operation.MULTIPLY, value, Constant(float(reduced.size)))
             value = fold_operation(Operation.ADD, value, Constant(0.0))  # sums of -0.0 are 0.0
     folded = tuple(reduced for reduced in draft.folded if reduced in seen)
     return replace(
-        draft, value=value, folded=folded, fold=draft.fold if folded else ReductionKind.NONE
+        draft,
+        value=value,
+        folded=folded,
+        reduction=draft.reduction if folded else ReductionKind.NONE,
     )
 
 
 def split_at_condition(draft: StageDraft) -> IndexCut | None:
     """Where the first condition of `draft` that depends on one index alone changes, or None."""
     # Only a reduction is worth splitting: elsewhere the condition is a single select.
-    if draft.fold is ReductionKind.NONE:
+    if draft.reduction is ReductionKind.NONE:
         return None
     for part in walk(draft.value):
         if isinstance(part, BoundedValue):
@@ -107,10 +110,10 @@ def joining_stage(draft: StageDraft, cut: IndexCut, loads: Sequence[BufferLoad])
     # A border inside the reduction leaves two partial results of one element; a border along a free
     # index leaves two ranges of elements, of which one is chosen.
     if cut.index in draft.folded:
-        value = fold_operation(draft.fold.operation, first, second)
+        value = fold_operation(draft.reduction.operation, first, second)
     else:
         value = bounded([(index(cut.index), 0, cut.place)], first, second)
-    return replace(draft, value=value, folded=(), fold=ReductionKind.NONE)
+    return replace(draft, value=value, folded=(), reduction=ReductionKind.NONE)
 
 
 def _part(
@@ -141,6 +144,6 @@ def _part(
         pinned=False,
         value=value,
         folded=folded,
-        fold=draft.fold if folded else ReductionKind.NONE,
+        reduction=draft.reduction if folded else ReductionKind.NONE,
     )
     return part, tuple(seen[axis] for axis in axes)

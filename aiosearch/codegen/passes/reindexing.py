@@ -43,7 +43,7 @@ class StageDraft:
     """Whether the layout has to stay, as that of an output."""
     value: Expression
     folded: tuple[LoopIndex, ...]
-    fold: ReductionKind
+    reduction: ReductionKind
 
     @property
     def free(self) -> list[LoopIndex]:

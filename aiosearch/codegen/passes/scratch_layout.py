@@ -195,7 +195,7 @@ def order_scratch_axes(
 def _order_of_copied(stage: KernelStage, stages: Sequence[KernelStage]) -> list[LoopIndex] | None:
     """The indices of an array from outside that has all of a stage's, in its order."""
     scratch = {item.target for item in stages}
-    for load in stage.loads if stage.fold is ReductionKind.NONE else ():
+    for load in stage.loads if stage.reduction is ReductionKind.NONE else ():
         seen = [item for at in load.at if (item := single_index(at)) is not None]
         # An array that lacks one of the stage's indices says nothing about its place among the
         # axes.

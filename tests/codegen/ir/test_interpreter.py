@@ -53,8 +53,8 @@ def test_a_stage_fills_its_places() -> None:
 def test_folds_are_over_the_indices_that_they_name() -> None:
     out = Buffer("out", DType.F32, (4,))
     value = BufferLoad(X, (index(ROW), index(COLUMN)))
-    for fold, wanted in ((ReductionKind.SUM, GIVEN.sum(1)), (ReductionKind.MAX, GIVEN.max(1))):
-        assert (run(KernelStage(out, (index(ROW),), value, (COLUMN,), fold)) == wanted).all()
+    for reduction, wanted in ((ReductionKind.SUM, GIVEN.sum(1)), (ReductionKind.MAX, GIVEN.max(1))):
+        assert (run(KernelStage(out, (index(ROW),), value, (COLUMN,), reduction)) == wanted).all()
 
 
 def test_positions_may_be_divided_and_counted() -> None:

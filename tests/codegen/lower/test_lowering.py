@@ -206,9 +206,9 @@ def test_a_convolution_is_one_fold_over_window_and_channels() -> None:
         "conv_bias_relu", "f32", batch=2, height=5, width=5, channel=3,
         window_height=3, window_width=3, feature=4,
     )  # fmt: skip
-    (border, *_), (fold, _) = stages(conv)
+    (border, *_), (reduction, _) = stages(conv)
     assert "if" in border
-    assert fold == (
+    assert reduction == (
         "t1[i, j, k, l] = sum over m, n, o of multiply(t0[i, j + m, k + n, o], filters[m, n, o, l])"
     )
 
@@ -361,7 +361,7 @@ def test_unused_results_of_a_kernel_are_not_computed() -> None:
 def test_folds_of_a_kernel_are_of_one_kind_each() -> None:
     """A maximum of sums is no fold over both."""
     found = lower(program(apply("max", apply("sum", X, axes=(1,)), axes=(0,))))
-    kinds = [stage.fold for kernel in found.kernels for stage in kernel.stages]
+    kinds = [stage.reduction for kernel in found.kernels for stage in kernel.stages]
     assert kinds == [ReductionKind.SUM, ReductionKind.MAX]
 
 

@@ -99,11 +99,11 @@ def test_products_are_kept_as_all_others_take_them() -> None:
     """Scores over a root, which a softmax reads twice; a mean that each row has is no product."""
     k = ValueAlgebra()
     x, w = given(k, 4, 4), given(k, 4, 4, name="W")
-    for fold, wanted in ((k.matmul(x, w), True), (k.sum(x, (1,)), False)):
-        scaled = k.divide(fold, k.constant(Fraction(3)))
+    for reduction, wanted in ((k.matmul(x, w), True), (k.sum(x, (1,)), False)):
+        scaled = k.divide(reduction, k.constant(Fraction(3)))
         twice = k.multiply(k.exp(scaled), k.negative(scaled))
         assert (scaled in MaterializationPlan([twice]).kept) is wanted
-        other = k.add(twice, fold)
+        other = k.add(twice, reduction)
         assert scaled not in MaterializationPlan([other]).kept
 
 

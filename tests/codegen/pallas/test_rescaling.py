@@ -44,14 +44,14 @@ def _exp(value: ir.Expression) -> ir.Expression:
 
 
 def _nodes(
-    value: ir.Expression, dtype: DType = DType.F32, fold: ReductionKind = ReductionKind.SUM
+    value: ir.Expression, dtype: DType = DType.F32, reduction: ReductionKind = ReductionKind.SUM
 ) -> list[TileNode]:
     """The maximum of x along a row, and the fold of a value along it."""
     rounded = Buffer("most", dtype, (4,))
     at = BufferLoad(rounded, ROW)
     stages = (
         KernelStage(rounded, ROW, x, (K,), ReductionKind.MAX),
-        KernelStage(TOTAL, ROW, _read(value, at), (K,), fold),
+        KernelStage(TOTAL, ROW, _read(value, at), (K,), reduction),
     )
     return TileNodes(TileKernel("k", (X, Y), (rounded, TOTAL), stages)).all
 
@@ -119,5 +119,5 @@ def test_a_maximum_that_is_rounded_is_not_what_is_seen_on_the_way() -> None:
 
 
 def test_only_sums_are_scaled() -> None:
-    most_of_x, total = _nodes(_exp(_less(x)), fold=ReductionKind.MAX)
+    most_of_x, total = _nodes(_exp(_less(x)), reduction=ReductionKind.MAX)
     assert online_weight(total, most_of_x) is None

@@ -31,8 +31,8 @@ def load(source: Buffer, *at: LoopIndex) -> BufferLoad:
 def stage(
     target: Buffer, at: tuple[LoopIndex, ...], value: Expression, *folded: LoopIndex
 ) -> KernelStage:
-    fold = ReductionKind.SUM if folded else ReductionKind.NONE
-    return KernelStage(target, tuple(map(index, at)), value, folded, fold)
+    reduction = ReductionKind.SUM if folded else ReductionKind.NONE
+    return KernelStage(target, tuple(map(index, at)), value, folded, reduction)
 
 
 def times(*values: Expression) -> Expression:

@@ -41,9 +41,9 @@ def fresh() -> Callable[[int], LoopIndex]:
 
 
 def draft(
-    value: BoundedValue | BufferLoad | Constant, fold: ReductionKind = ReductionKind.SUM
+    value: BoundedValue | BufferLoad | Constant, reduction: ReductionKind = ReductionKind.SUM
 ) -> StageDraft:
-    return StageDraft((index(ROW),), (((0, 1),),), False, value, (INNER,), fold)
+    return StageDraft((index(ROW),), (((0, 1),),), False, value, (INNER,), reduction)
 
 
 PADDED = BoundedValue(
@@ -105,8 +105,8 @@ def test_products_of_tensors_side_by_side_copy_none_of_them(output: Term, produc
     program = Program("p", (A, B, C, U, V, W), (output,))
     stages = [stage for kernel in lower(program).kernels for stage in kernel.stages]
     assert not difference(program)
-    assert sum(stage.fold is ReductionKind.SUM for stage in stages) == products
-    assert all(stage.fold is ReductionKind.SUM or not _inputs(stage) for stage in stages)
+    assert sum(stage.reduction is ReductionKind.SUM for stage in stages) == products
+    assert all(stage.reduction is ReductionKind.SUM or not _inputs(stage) for stage in stages)
 
 
 def _inputs(stage: KernelStage) -> list[str]:

@@ -315,7 +315,7 @@ class KernelCost:
         steps = sum(
             _OPERATION_CYCLES.get(call.operation, _SIMPLE_OPERATION_CYCLES) for call in applied
         )
-        shares = stage.fold is ReductionKind.SUM and shape.along not in stage.folded
+        shares = stage.reduction is ReductionKind.SUM and shape.along not in stage.folded
         reduction = _reduction_work(stage, shape, machine) if shares else None
         return _StageWork(
             shape,

@@ -98,25 +98,33 @@ class BlockPrinter:
         # A producer runs where its reduction does, so it is left out of its own place.
         producers = prologues(stages, self.prepared.kernel.outputs, endings)
         pairs = [(stage, producers[stage.target]) for stage in stages if stage.target in producers]
-        return {fold: first for fold, first in pairs if self._share_lanes(fold, first, ranges)}
+        return {
+            reduction: first
+            for reduction, first in pairs
+            if self._share_lanes(reduction, first, ranges)
+        }
 
     def _share_lanes(
-        self, fold: KernelStage, first: KernelStage, ranges: Mapping[LoopIndex, TileRange]
+        self, reduction: KernelStage, first: KernelStage, ranges: Mapping[LoopIndex, TileRange]
     ) -> bool:
         """Whether reduction and producer vectorise the same index and hold one row at a time.
 
         With several rows the producer would load what the lanes of a row share once per vector,
         rather than once.
         """
-        lanes, request = self._lanes(fold), self.schedule.registers
+        lanes, request = self._lanes(reduction), self.schedule.registers
         # Packing interleaves rows, which a register of one row cannot.
         if isinstance(self.storages[first.target], PackedBuffer):
             return False
-        fold_shape, first_shape = (
-            self._shape(stage, ranges, lanes, request) for stage in (fold, first)
+        reduction_shape, first_shape = (
+            self._shape(stage, ranges, lanes, request) for stage in (reduction, first)
         )
-        single = fold_shape.row is None and fold_shape.column is None
-        return single and fold_shape.along in fold.folded and fold_shape.along == first_shape.along
+        single = reduction_shape.row is None and reduction_shape.column is None
+        return (
+            single
+            and reduction_shape.along in reduction.folded
+            and reduction_shape.along == first_shape.along
+        )
 
     def _stage(
         self,
@@ -160,7 +168,7 @@ class BlockPrinter:
             ExpressionEmitter(access, self.arithmetic, scalar, self.prepared.sums, maps=maps)
             for maps in (False, self.machine.fma)
         )
-        elements = mapping if stage.fold is ReductionKind.NONE else folding
+        elements = mapping if stage.reduction is ReductionKind.NONE else folding
         adds = self.prepared.serial in stage.folded
         shape = self._shape(stage, ranges, lanes, request)
         ending = self.prepared.endings.get(stage.target)
@@ -214,7 +222,7 @@ class BlockPrinter:
 
 def _initial_accumulators(stage: KernelStage) -> KernelStage:
     """A `stage` that fills accumulators with the neutral element of the reduction."""
-    value = Constant(neutral(stage.fold, WORKING[stage.accumulated]))
+    value = Constant(neutral(stage.reduction, WORKING[stage.accumulated]))
     return KernelStage(stage.target, stage.at, value)
 
 

@@ -176,7 +176,7 @@ class StagePrinter:
     def _vectors(self, along: LoopIndex, places: IndexPlaces) -> None:
         """Loads what all lanes share before the loop over vectors, for elementwise stages."""
         stage = self._tile.stage
-        held = lane_invariant_loads(stage, along) if stage.fold is ReductionKind.NONE else []
+        held = lane_invariant_loads(stage, along) if stage.reduction is ReductionKind.NONE else []
         with self._tile.access.hoisting(held, LaneAddress(places)):
             self._along(along, places)
 
@@ -255,7 +255,7 @@ class StagePrinter:
         tile, block = self._tile, RegisterTile(self._tile, places, rows, vectors, mask)
         stage, elements = tile.stage, tile.elements
         tile.access.forget()
-        if stage.fold is ReductionKind.NONE:
+        if stage.reduction is ReductionKind.NONE:
             for spot in block.spots(places):
                 elements.fill(stage, spot)
         else:

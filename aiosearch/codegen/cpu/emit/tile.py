@@ -62,7 +62,7 @@ class StageTile:
     @property
     def sums_floats(self) -> bool:
         """Whether the `stage` sums floats, whose order of addition may be chosen."""
-        return self.stage.fold is ReductionKind.SUM and self.scalar != "i32"
+        return self.stage.reduction is ReductionKind.SUM and self.scalar != "i32"
 
     @property
     def scalar(self) -> str:
@@ -72,33 +72,33 @@ class StageTile:
     def neutral(self) -> LlvmValue:
         """An accumulator before anything is added."""
         lanes = self.lanes if self.shape.along else 1
-        number = neutral(self.stage.fold, self.scalar)
+        number = neutral(self.stage.reduction, self.scalar)
         return constant(number, self.scalar, lanes)
 
     def with_epilogue(self, value: LlvmValue, spot: LaneAddress) -> LlvmValue:
         """The `value` to store for a result of the reduction."""
         if self.epilogue is None:
             return value
-        fold, elements = self.epilogue.fold, self.elements
-        dtype = fold.buffer.dtype
+        reduction, elements = self.epilogue.reduction, self.elements
+        dtype = reduction.buffer.dtype
         # The unfused stage would have read a rounded value from memory: fusing must not change
         # results.
         if dtype in HALVES:
             value = elements.arithmetic.rounded(value, dtype)
-        loaded = elements.with_loaded(fold, value)
+        loaded = elements.with_loaded(reduction, value)
         return loaded.rounded_value(self.epilogue.value, self.stage.target.dtype, spot)
 
     def combined(self, left: list[LlvmValue], right: list[LlvmValue]) -> list[LlvmValue]:
         """Partial results combined register by register."""
-        apply, how = self.elements.arithmetic.apply, self.stage.fold.operation
+        apply, how = self.elements.arithmetic.apply, self.stage.reduction.operation
         return [apply(how, pair) for pair in zip(left, right, strict=True)]
 
 
-def neutral(fold: ReductionKind, scalar: str) -> float:
+def neutral(reduction: ReductionKind, scalar: str) -> float:
     """The neutral element of a reduction; for the maximum of i32 the least integer, as there is no
     infinity."""
-    least_whole = scalar == "i32" and fold is ReductionKind.MAX
-    return -(2**31) if least_whole else fold.neutral
+    least_whole = scalar == "i32" and reduction is ReductionKind.MAX
+    return -(2**31) if least_whole else reduction.neutral
 
 
 ElementSink: TypeAlias = Callable[[LaneAddress, LlvmValue], object]

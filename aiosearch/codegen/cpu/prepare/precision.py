@@ -121,7 +121,7 @@ def _products(kernel: TileKernel) -> list[KernelStage]:
     return [
         stage
         for stage in kernel.stages
-        if stage.fold is ReductionKind.SUM and is_half_product(stage)
+        if stage.reduction is ReductionKind.SUM and is_half_product(stage)
     ]
 
 
@@ -130,7 +130,7 @@ def _is_widenable(kernel: TileKernel) -> Iterator[Buffer]:
     sees."""
     for stage in kernel.stages:
         # A reduction's target keeps its type: rounding happens once, at its end.
-        halves = stage.target.dtype in HALVES and stage.fold is ReductionKind.NONE
+        halves = stage.target.dtype in HALVES and stage.reduction is ReductionKind.NONE
         if halves and stage.target not in kernel.outputs:
             yield stage.target
 
@@ -139,7 +139,7 @@ def buffers_of_float_sums(kernel: TileKernel) -> frozenset[Buffer]:
     """Buffers that hold sums of floats, or values computed from such sums."""
     inexact: set[Buffer] = set()
     for stage in kernel.stages:
-        is_sum = stage.fold is ReductionKind.SUM or is_made_of_sums(stage.value, inexact)
+        is_sum = stage.reduction is ReductionKind.SUM or is_made_of_sums(stage.value, inexact)
         if is_sum and stage.target.dtype not in EXACT:
             inexact.add(stage.target)
     return frozenset(inexact)

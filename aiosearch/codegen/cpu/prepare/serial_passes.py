@@ -95,7 +95,7 @@ def _levels(kernel: TileKernel, serial: LoopIndex | None) -> dict[Buffer, int]:
     for stage in kernel.stages:
         # A copy depends on no stage, so its level would be 0, where it may fill the caches for
         # nothing.
-        copies = stage.fold is ReductionKind.NONE and not any(
+        copies = stage.reduction is ReductionKind.NONE and not any(
             load.buffer in producers for load in stage.loads
         )
         if copies and stage.target not in kernel.outputs:

@@ -45,13 +45,13 @@ def coded_product(tile: StageTile) -> PairwiseProduct | None:
 
 
 class CodedReduction:
-    """Prints both loops over a panel; `fold` makes the reduction of either."""
+    """Prints both loops over a panel; `reduction` makes the innermost of either."""
 
     def __init__(
         self,
         block: RegisterTile,
         dot: PairwiseProduct,
-        fold: Callable[[RegisterTile], InnermostReduction],
+        reduction: Callable[[RegisterTile], InnermostReduction],
     ) -> None:
         self._register_tile, self._dot = block, dot
         self._tile, self._writer = block.tile, block.tile.writer
@@ -64,11 +64,11 @@ class CodedReduction:
         assert block.mask is None, "and panels fill up"
         self._head = self._panel_head(moving)
         # Uncoded panels are rare, so their loop is not unrolled: code size matters more.
-        self._plain = fold(self._reading(moving.uncoded, unroll=1))
+        self._plain = reduction(self._reading(moving.uncoded, unroll=1))
         # Steps of AMX are long enough as they are.
         unroll = 1 if block.tile.product else block.tile.shape.unroll
         codes = self._reading(replace(moving, named_bytes=self._head.named_bytes), unroll)
-        self._codes, self._fetching = fold(codes), codes.tile
+        self._codes, self._fetching = reduction(codes), codes.tile
 
     def initial_values(self, starts: AccumulatorInit | None = None) -> list[LlvmValue]:
         """The products of exceptions, added up in memory, as accumulators."""

@@ -166,7 +166,7 @@ def widened_product_of(
 def _factors(stage: KernelStage, along: LoopIndex | None) -> tuple[BufferLoad, BufferLoad] | None:
     """The broadcast and the varying operand of a sum of products; `None` for any other stage."""
     operands = product_operands(stage)
-    sums = stage.fold is ReductionKind.SUM and WORKING[stage.accumulated] == "float"
+    sums = stage.reduction is ReductionKind.SUM and WORKING[stage.accumulated] == "float"
     if operands is None or along is None or not sums:
         return None
     # A product commutes: the operand that depends on the vectorised index is `moving`, whichever is

@@ -31,7 +31,7 @@ from ..packing import PackedLayout
 class Epilogue:
     """The elementwise function of a reduction's result."""
 
-    fold: BufferLoad
+    reduction: BufferLoad
     """The load, within `value`, that stands for the result."""
     value: Expression
     """The expression that is stored."""
@@ -48,13 +48,15 @@ def with_epilogues(
     """
     endings: dict[Buffer, Epilogue] = {}
     stages = list(kernel.stages)
-    for fold in kernel.stages:
-        # A reader is the ending of one fold at most; its other operands stay stages.
-        reader = _epilogue_of(fold, kernel, serial)
-        if reader is not None and reader in stages and _keeps_lanes(fold, panels):
-            endings[reader.target] = Epilogue(BufferLoad(fold.target, fold.at), reader.value)
-            whole = replace(fold, target=reader.target, at=reader.at)
-            stages = [whole if stage == reader else stage for stage in stages if stage != fold]
+    for reduction in kernel.stages:
+        # A reader is the ending of one reduction at most; its other operands stay stages.
+        reader = _epilogue_of(reduction, kernel, serial)
+        if reader is not None and reader in stages and _keeps_lanes(reduction, panels):
+            endings[reader.target] = Epilogue(
+                BufferLoad(reduction.target, reduction.at), reader.value
+            )
+            whole = replace(reduction, target=reader.target, at=reader.at)
+            stages = [whole if stage == reader else stage for stage in stages if stage != reduction]
     return replace(kernel, stages=tuple(stages)), endings
 
 
@@ -62,19 +64,19 @@ def fused_epilogues(kernel: TileKernel) -> set[Buffer]:
     """Buffers that do not exist if every reduction with a possible epilogue gets it, one for each
     reader."""
     fused: dict[KernelStage, Buffer] = {}
-    for fold in kernel.stages:
-        reader = _epilogue_of(fold, kernel, None)
+    for reduction in kernel.stages:
+        reader = _epilogue_of(reduction, kernel, None)
         if reader is not None:
-            fused.setdefault(reader, fold.target)
+            fused.setdefault(reader, reduction.target)
     return {*fused.values()}
 
 
 def _epilogue_of(
-    fold: KernelStage, kernel: TileKernel, serial: LoopIndex | None
+    reduction: KernelStage, kernel: TileKernel, serial: LoopIndex | None
 ) -> KernelStage | None:
     """The stage that alone reads a reduction and can be its epilogue; `None` if there is none."""
-    readers = [stage for stage in kernel.stages if _reads(stage, fold)]
-    if len(readers) != 1 or not _is_epilogue(readers[0], fold, kernel, serial):
+    readers = [stage for stage in kernel.stages if _reads(stage, reduction)]
+    if len(readers) != 1 or not _is_epilogue(readers[0], reduction, kernel, serial):
         return None
     return readers[0]
 
@@ -85,7 +87,7 @@ def _reads(stage: KernelStage, source: KernelStage) -> bool:
 
 
 def _is_epilogue(
-    reader: KernelStage, fold: KernelStage, kernel: TileKernel, serial: LoopIndex | None
+    reader: KernelStage, reduction: KernelStage, kernel: TileKernel, serial: LoopIndex | None
 ) -> bool:
     """Whether a stage is a legal epilogue of a reduction.
 
@@ -93,25 +95,29 @@ def _is_epilogue(
     stage runs follows from its loads, so along a `serial` index an epilogue may load inputs only.
     """
     if (
-        fold.fold is ReductionKind.NONE
-        or reader.fold is not ReductionKind.NONE
-        or fold.target in kernel.outputs
+        reduction.reduction is ReductionKind.NONE
+        or reader.reduction is not ReductionKind.NONE
+        or reduction.target in kernel.outputs
     ):
         return False
-    operands = [load for load in reader.loads if load.buffer != fold.target]
+    operands = [load for load in reader.loads if load.buffer != reduction.target]
     # The value of a reduction over the serial index is complete only after the loop.
-    if serial is not None and (serial in fold.folded or not _are_inputs(operands, kernel)):
+    if serial is not None and (serial in reduction.folded or not _are_inputs(operands, kernel)):
         return False
     # A reader of `t0[i - 1]` needs the result of another register tile.
-    elsewhere = any(load.at != fold.at for load in reader.loads if load.buffer == fold.target)
-    same = set(reader.free) == set(fold.free) and working_type(reader) == working_type(fold)
+    elsewhere = any(
+        load.at != reduction.at for load in reader.loads if load.buffer == reduction.target
+    )
+    same = set(reader.free) == set(reduction.free) and working_type(reader) == working_type(
+        reduction
+    )
     # Both stages have to hold values in the same accumulating type, or the fused store would round
     # differently.
-    alike = reader.accumulated == fold.accumulated
+    alike = reader.accumulated == reduction.accumulated
     return same and alike and not elsewhere
 
 
-def _keeps_lanes(fold: KernelStage, panels: Mapping[Buffer, PackedLayout]) -> bool:
+def _keeps_lanes(reduction: KernelStage, panels: Mapping[Buffer, PackedLayout]) -> bool:
     """Whether some operand is contiguous along a free index, so that the reduction vectorises that
     one.
 
@@ -119,8 +125,8 @@ def _keeps_lanes(fold: KernelStage, panels: Mapping[Buffer, PackedLayout]) -> bo
     would be slower than a stage of its own.
     """
     # Only the position along the contiguous axis decides which index is vectorised.
-    free = set(fold.free)
-    rows = [load.at[_lanes(panels.get(load.buffer))] for load in fold.loads if load.at]
+    free = set(reduction.free)
+    rows = [load.at[_lanes(panels.get(load.buffer))] for load in reduction.loads if load.at]
     return any(free & set(indices(position)) for position in rows)
 
 

@@ -44,13 +44,13 @@ def prologues(
     run them.
     """
     producers: dict[Buffer, KernelStage] = {}
-    for at, fold in enumerate(stages):
+    for at, reduction in enumerate(stages):
         firsts = [
             stage
             for stage in stages[:at]
-            if stage.target not in outputs and _is_prologue(stage, fold)
+            if stage.target not in outputs and _is_prologue(stage, reduction)
         ]
-        if fold.target in outputs or not firsts:
+        if reduction.target in outputs or not firsts:
             continue
         # The nearest stage has the fewest stages between, any of which could read it.
         first = firsts[-1]
@@ -58,21 +58,25 @@ def prologues(
         between = stages[stages.index(first) + 1 : at]
         read = {load.buffer for stage in between for load in stage.loads}
         ends = (
-            endings[stage.target].value for stage in (*between, fold) if stage.target in endings
+            endings[stage.target].value
+            for stage in (*between, reduction)
+            if stage.target in endings
         )
         read |= {
             load.buffer for value in ends for load in walk(value) if isinstance(load, BufferLoad)
         }
         if first.target not in read:
-            producers[fold.target] = first
+            producers[reduction.target] = first
     return producers
 
 
-def _is_prologue(first: KernelStage, fold: KernelStage) -> bool:
+def _is_prologue(first: KernelStage, reduction: KernelStage) -> bool:
     """Whether a reduction can take each element of an elementwise stage as it is computed."""
-    if fold.fold is ReductionKind.NONE or first.fold is not ReductionKind.NONE:
+    if reduction.reduction is ReductionKind.NONE or first.reduction is not ReductionKind.NONE:
         return False
-    loads = [load for load in fold.loads if load.buffer == first.target]
+    loads = [load for load in reduction.loads if load.buffer == first.target]
     # Equal index sets make the reduction visit each element exactly once.
-    same = set(first.free) == set(fold.indices) and working_type(first) == working_type(fold)
+    same = set(first.free) == set(reduction.indices) and working_type(first) == working_type(
+        reduction
+    )
     return bool(loads) and same and all(load.at == first.at for load in loads)

@@ -148,7 +148,7 @@ class ReductionStep:
         if spot.mask is not None and tile.lane_reduction:
             # Masked lanes get the neutral element: 0 for a sum, the least number for a maximum.
             new = arithmetic.vectors.select(spot.mask, new, tile.neutral())
-        return arithmetic.apply(tile.stage.fold.operation, [old, new])
+        return arithmetic.apply(tile.stage.reduction.operation, [old, new])
 
 
 def product_of_pairs(tile: StageTile, inner: LoopIndex) -> PairwiseProduct | None:
@@ -237,7 +237,7 @@ class LaneReduction:
         for begin in range(many, len(values), many):
             totals = tile.combined(totals, values[begin : begin + many])
         across = tile.elements.arithmetic.vectors.reduced_lanes
-        self._register_tile.hand_on([across(total, tile.stage.fold) for total in totals], take)
+        self._register_tile.hand_on([across(total, tile.stage.reduction) for total in totals], take)
 
     @property
     def _index(self) -> LoopIndex:

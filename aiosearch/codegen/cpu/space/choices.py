@@ -45,7 +45,11 @@ def schedule_space(
     roles = index_roles(kernel, machine, layouts)
     predictor = KernelCost(kernel, roles, machine, threads)
     # Without an inner index to reduce there is no register tile to choose.
-    if roles.stage.fold is ReductionKind.NONE or roles.shape.inner is None or roles.along is None:
+    if (
+        roles.stage.reduction is ReductionKind.NONE
+        or roles.shape.inner is None
+        or roles.along is None
+    ):
         return _ElementwiseSpace(roles, machine, predictor)
     return ReductionSpace(kernel, roles, machine, threads, layouts, predictor)
 

@@ -209,7 +209,7 @@ def unit_tiles(roles: IndexRoles) -> dict[str, int]:
 
     Indices in registers are excepted: there a larger tile reuses operands.
     """
-    sums = [stage for stage in roles.shapes if stage.fold is not ReductionKind.NONE]
+    sums = [stage for stage in roles.shapes if stage.reduction is not ReductionKind.NONE]
     held = (roles.along, roles.row, roles.shape.column)
     return {
         index.name: 1

@@ -544,8 +544,10 @@ class ReductionSpace:
         """The vectorised index of each reduction, except reductions vectorised over the reduced
         index."""
         shapes = self._roles.shapes.items()
-        folds = ((stage, shape.along) for stage, shape in shapes if stage.folded)
-        return [index for stage, index in folds if index is not None and index not in stage.folded]
+        reductions = ((stage, shape.along) for stage, shape in shapes if stage.folded)
+        return [
+            index for stage, index in reductions if index is not None and index not in stage.folded
+        ]
 
     def _has_rows(self, registers: RegisterCounts, row: int) -> bool:
         """Drops register tiles with more rows than a block's tile."""

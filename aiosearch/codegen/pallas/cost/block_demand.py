@@ -228,8 +228,8 @@ class _DemandCounter:
         """
         if self._layout.dot(node):
             return 0
-        folds = self._elements(node, node.all_indices) if node.folded else 0
-        return folds + sum(self._elements(node, indices) for _, indices in node.applied)
+        reductions = self._elements(node, node.all_indices) if node.folded else 0
+        return reductions + sum(self._elements(node, indices) for _, indices in node.applied)
 
     def _special(self, node: TileNode) -> int:
         special = (indices for operation, indices in node.applied if operation in _SPECIAL)

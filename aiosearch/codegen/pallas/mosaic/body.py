@@ -160,8 +160,8 @@ class _WarpgroupBody:
                 f"kernel {self._layout.nodes.kernel.name}: {node.stage.target.name} is one number"
                 " of a block, and warpgroups hold tiles of one or two axes"
             )
-        largest = node.fold is ir.ReductionKind.MAX and self._loops.heeds(node)
-        name = "_largest" if largest else f"jnp.{node.fold}"
+        largest = node.reduction is ir.ReductionKind.MAX and self._loops.heeds(node)
+        name = "_largest" if largest else f"jnp.{node.reduction}"
         text = f"{name}({value.text}, axis={value.axes.index(over[0])})"
         return TileText(text, value.dtype, left)
 
@@ -292,7 +292,7 @@ class _WarpgroupBody:
         carry, loop, run = (self._names.fresh(name) for name in ("carry", "loop", "run"))
         results = [names[node] for node in carried]
         begun = [
-            neutral_value(node.fold, tile.dtype, layout.shape(tile.axes))
+            neutral_value(node.reduction, tile.dtype, layout.shape(tile.axes))
             for node, tile in carried.items()
         ]
         body = [f"{tupled(results)} = {carry}"] if results else []

@@ -150,8 +150,8 @@ def _value(printer: _RowPrinter, layout: RowLayout, loops: Loops, node: TileNode
             f"kernel {layout.nodes.kernel.name}: {node.stage.target.name} reduces another axis than"
             " that of its row"
         )
-    largest = node.fold is ir.ReductionKind.MAX and loops.heeds(node)
-    text = f"{'_largest' if largest else f'jnp.{node.fold}'}({row.text}, axis=0)"
+    largest = node.reduction is ir.ReductionKind.MAX and loops.heeds(node)
+    text = f"{'_largest' if largest else f'jnp.{node.reduction}'}({row.text}, axis=0)"
     return TileText(text, row.dtype)
 
 

@@ -128,7 +128,7 @@ class _BodyPrinter:
         names = list(named.values())
         carry, loop = self._names.fresh("carry"), self._names.fresh("loop")
         begun = [
-            neutral_value(node.fold, parts[node].dtype, self._layout.shape(parts[node].axes))
+            neutral_value(node.reduction, parts[node].dtype, self._layout.shape(parts[node].axes))
             for node in named
         ]
         unpacked = [f"{tupled(names)} = {carry}"] if names else []

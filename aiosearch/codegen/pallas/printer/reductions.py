@@ -38,32 +38,32 @@ def reduce_tile(tiles: TilePrinter, node: TileNode, *, heeded: bool) -> TileText
         return value if value.dtype is not DType.WEAK else cast(value, DType.F32)
     # A value that does not depend on a reduced index still counts once for each of its values.
     value = _with_reduced_axes(tiles, value, over)
-    neutral = "0" if node.fold is ir.ReductionKind.SUM else lowest_value(value.dtype)
-    value = _masked_to_neutral(tiles, value, over, neutral, node.fold is ir.ReductionKind.SUM)
+    neutral = "0" if node.reduction is ir.ReductionKind.SUM else lowest_value(value.dtype)
+    value = _masked_to_neutral(tiles, value, over, neutral, node.reduction is ir.ReductionKind.SUM)
     places = tuple(value.axes.index(axis) for axis in over)
     axis = str(places[0]) if len(places) == 1 else str(places)
     left = tuple(axis for axis in value.axes if axis not in over)
     dtype_argument = (
         ", dtype=jnp.int32"
-        if value.dtype is DType.I32 and node.fold is ir.ReductionKind.SUM
+        if value.dtype is DType.I32 and node.reduction is ir.ReductionKind.SUM
         else ""
     )
-    heeded = heeded and node.fold is ir.ReductionKind.MAX and value.dtype is not DType.I32
-    name = "_largest" if heeded else f"jnp.{node.fold}"
+    heeded = heeded and node.reduction is ir.ReductionKind.MAX and value.dtype is not DType.I32
+    name = "_largest" if heeded else f"jnp.{node.reduction}"
     return TileText(f"{name}({value.text}, axis={axis}{dtype_argument})", value.dtype, left)
 
 
 def combine_parts(node: TileNode, total: str, part: TileText, *, heeded: bool) -> str:
     """What `total` and `part` come to: their sum, or the larger one."""
-    if node.fold is ir.ReductionKind.SUM:
+    if node.reduction is ir.ReductionKind.SUM:
         return f"{total} + {part.text}"
     name = "_maximum" if heeded and part.dtype is not DType.I32 else "jnp.maximum"
     return f"{name}({total}, {part.text})"
 
 
-def neutral_value(fold: ir.ReductionKind, dtype: DType, shape: tuple[int, ...]) -> str:
-    """The value of a reduction `fold` over nothing, with which accumulators begin."""
-    if fold is ir.ReductionKind.SUM:
+def neutral_value(reduction: ir.ReductionKind, dtype: DType, shape: tuple[int, ...]) -> str:
+    """The value of a `reduction` over nothing, with which accumulators begin."""
+    if reduction is ir.ReductionKind.SUM:
         return f"jnp.zeros({shape}, {JAX_NAMES[dtype]})"
     return f"jnp.full({shape}, {lowest_value(dtype)}, {JAX_NAMES[dtype]})"
 

@@ -161,7 +161,7 @@ def _partial_stage(
     filled = ir.BufferLoad(stage.target, at)
     if stage.target in partial:
         filled = _of_part(filled, part, partial)
-    return ir.KernelStage(filled.buffer, filled.at, value, folded, stage.fold)
+    return ir.KernelStage(filled.buffer, filled.at, value, folded, stage.reduction)
 
 
 def _of_part(
@@ -184,7 +184,7 @@ def _combining_stage(
     for maximum, weight in paces.get(stage.target, {}).items():
         whole = ir.BufferLoad(maximum.stage.target, maximum.at)
         value = _scaled(value, _of_part(whole, part, partial), whole, weight)
-    return ir.KernelStage(stage.target, stage.at, value, (part,), stage.fold)
+    return ir.KernelStage(stage.target, stage.at, value, (part,), stage.reduction)
 
 
 def _scaled(

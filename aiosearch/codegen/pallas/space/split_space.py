@@ -92,7 +92,7 @@ class SplitSpace:
     def schedule(self, chosen: ParameterValues) -> SplitTilings:
         named = next(((name, parts) for name, parts in chosen.items() if parts > 1), None)
         tilings = self._whole if named is None else self._halves(*named)
-        assert tilings is not None, "a fold that cannot be split is not legal"
+        assert tilings is not None, "a reduction that cannot be split is not legal"
         return tilings
 
     @property

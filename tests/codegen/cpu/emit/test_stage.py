@@ -39,8 +39,8 @@ def test_sizes_of_vectors(size: int, dtype: DType) -> None:
 def test_sizes_of_folds(size: int, axis: int) -> None:
     """Folded along the rows and down the columns, of sizes that no number of lanes divides."""
     x = tensor("X", DType.F32, (5, size) if axis else (size, 5))
-    folds = [apply("sum", x, axes=(0,)), apply("max", x, axes=(1,))]
-    assert_right(module(*folds), machines=[host(), MACHINES["portable"]])
+    reductions = [apply("sum", x, axes=(0,)), apply("max", x, axes=(1,))]
+    assert_right(module(*reductions), machines=[host(), MACHINES["portable"]])
 
 
 @pytest.mark.parametrize("rows", [0, 1, 17])

@@ -52,7 +52,7 @@ def test_a_softmax_has_three_passes() -> None:
     """One for the maximum, one for the sum, and one for what needs both."""
     kernel = softmax().kernels[0]
     found = serial_passes(kernel, serial(kernel)[0])
-    assert [[stage.fold.value for stage in one.along][-1] for one in found] == [
+    assert [[stage.reduction.value for stage in one.along][-1] for one in found] == [
         "max",
         "sum",
         "none",

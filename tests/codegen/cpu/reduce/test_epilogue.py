@@ -32,7 +32,7 @@ def left(kernel: TileKernel) -> int:
     """How many folds are stored as they are."""
     made, endings = with_epilogues(kernel, None, {})
     return sum(
-        one.fold is not ReductionKind.NONE and one.target not in endings for one in made.stages
+        one.reduction is not ReductionKind.NONE and one.target not in endings for one in made.stages
     )
 
 

@@ -83,7 +83,7 @@ def of(buffer: Buffer, *places: LoopIndex) -> BufferLoad:
 
 def pairs(kernel: TileKernel) -> list[tuple[str, str]]:
     found = prologues(kernel.stages, kernel.outputs, {})
-    return [(fold.name, stage.target.name) for fold, stage in found.items()]
+    return [(reduction.name, stage.target.name) for reduction, stage in found.items()]
 
 
 @pytest.mark.parametrize("columns", [1, 3, 17, 64, 1000, 4095])
@@ -163,20 +163,20 @@ def test_products_with_rows_that_others_share() -> None:
 
 def test_what_a_fold_begins_with() -> None:
     """All of it is read at its own places, is worked in the same type, and by nobody before."""
-    first, fold = maps(), adds(of(HALF))
-    total, double = fold.target, Buffer("double", DType.F64, (6,))
+    first, reduction = maps(), adds(of(HALF))
+    total, double = reduction.target, Buffer("double", DType.F64, (6,))
     between = KernelStage(Buffer("b", DType.F32, (6, 50)), first.at, of(HALF))
     ending = {total: Epilogue(of(total, ROW), Apply(Operation.ADD, (of(total, ROW), of(HALF))))}
     others = (of(HALF, ROW, ROW), Apply(Operation.ADD, (of(HALF), of(HALF, ROW, ROW))), of(X))
-    assert prologues([first, fold], (), {}) == {total: first}
-    assert prologues([first, fold, between], (), {}) == {total: first}
-    assert not prologues([first, between, fold], (), {})
-    assert not prologues([first, fold], (), ending)
-    assert not prologues([first, fold], (HALF,), {})
-    assert not prologues([first, fold], (total,), {})
+    assert prologues([first, reduction], (), {}) == {total: first}
+    assert prologues([first, reduction, between], (), {}) == {total: first}
+    assert not prologues([first, between, reduction], (), {})
+    assert not prologues([first, reduction], (), ending)
+    assert not prologues([first, reduction], (HALF,), {})
+    assert not prologues([first, reduction], (total,), {})
     assert not prologues([first, adds(of(HALF), double)], (), {})
     assert not any(prologues([first, adds(one)], (), {}) for one in others)
-    assert not prologues([fold, first], (), {})
+    assert not prologues([reduction, first], (), {})
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
