@@ -121,12 +121,18 @@ class _Difference:
 
 
 def compare_fields(
-    a: Program, b: Program, *, seed: int, draws: int = 2, prime: int | None = None
+    a: Program,
+    b: Program,
+    *,
+    seed: int,
+    draws: int = 2,
+    prime: int | None = None,
+    until: float = math.inf,
 ) -> FieldEvidence:
     """Compares two programs of equal inputs, of which `a` is the original.
 
-    Without a `prime`, each draw has its own. Raises ShapeError where inputs or outputs do not
-    match.
+    Without a `prime`, each draw has its own. What is not done when the monotonic clock has passed
+    `until` is `unknown`. Raises ShapeError where inputs or outputs do not match.
     """
     _demand_same_shapes("input", a.inputs, b.inputs)
     _demand_same_shapes("output", a.outputs, b.outputs)
@@ -134,7 +140,7 @@ def compare_fields(
     try:
         # More draws than asked for are made only where a difference with roots needs a proof.
         while len(finished) < draws or _undecided(finished, draws):
-            finished.append(_draw(a, b, seed, len(finished), prime))
+            finished.append(_draw(a, b, seed, len(finished), prime, until))
             if _settled(finished):
                 break
     except FieldObstacle as obstacle:
@@ -258,12 +264,14 @@ def _chance(limits: Degrees, algebra: Fields, prime: int | None) -> float:
     return min(1.0, ATTEMPTS * (pairs + guesses))
 
 
-def _draw(a: Program, b: Program, seed: int, number: int, prime: int | None) -> _FieldDraw:
+def _draw(
+    a: Program, b: Program, seed: int, number: int, prime: int | None, until: float
+) -> _FieldDraw:
     """One draw, repeated while a divisor is zero; raises `FieldObstacle` after `ATTEMPTS`."""
     modulus = drawn.prime(seed, number) if prime is None else prime
     for attempt in range(ATTEMPTS):
         name = repr((seed, number, attempt)).encode()
-        algebra = Fields(ExtensionField(modulus, name))
+        algebra = Fields(ExtensionField(modulus, name, until=until))
         if any(term.dtype is DType.BOOL for term in a.inputs):
             algebra.field.doubts.add("inputs that are true or false")
         words: Any = algebra

@@ -31,7 +31,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 
 import numpy as np
 
@@ -477,11 +477,12 @@ def compare_on(
     ours = a.own(inputs)
     theirs = b.own(inputs)
     truth = _truth(a, inputs, ours)
-    return compare_outputs(a, ours, theirs, truth, distribution, strict, tolerance)
+    return compare_outputs(a, lambda: inputs, ours, theirs, truth, distribution, strict, tolerance)
 
 
 def compare_outputs(
     a: RunnableSide,
+    inputs: Callable[[], Sequence[Array]],
     ours: Sequence[Array],
     theirs: Sequence[Array],
     truth: Sequence[NoisyArray],
@@ -489,11 +490,15 @@ def compare_outputs(
     strict: bool,
     tolerance: float | None = None,
 ) -> Trial:
-    """One trial, of what the original `a` and a candidate gave, and what `a` should give."""
+    """One trial, of what the original `a` and a candidate gave, and what `a` should give.
+
+    The `inputs` are asked for where a candidate is no number, and it may be by chance.
+    """
     dtypes = [type_.dtype for type_ in a.outputs]
+    by_chance = cache(lambda: a.is_left_to_rounding(inputs()))
     with np.errstate(all="ignore"):
         outputs = [
-            _FloatOutput(number, dtype, a, our, their, real, strict)
+            _FloatOutput(number, dtype, a, our, their, real, strict, by_chance)
             for number, (dtype, our, their, real) in enumerate(
                 zip(dtypes, ours, theirs, truth, strict=True)
             )
@@ -520,6 +525,7 @@ class _FloatOutput:
         theirs: Array,
         truth: NoisyArray,
         strict: bool,
+        by_chance: Callable[[], bool],
     ) -> None:
         self.number = number
         facts = side.facts[number]
@@ -555,6 +561,8 @@ class _FloatOutput:
             both_finite.size >= _MANY
             and both_finite.all()
             and np.count_nonzero(gone) >= _LOST_SHARE * gone.size
+            # One root of what is mere rounding makes all of them numbers, or none.
+            and not by_chance()
         ):
             self.broken |= gone
         if strict:

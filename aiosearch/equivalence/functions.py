@@ -225,6 +225,10 @@ class _Estimated:
             for value, noise, type_ in zip(values, noises, self.outputs, strict=True)
         ]
 
+    def is_left_to_rounding(self, inputs: Sequence[Array]) -> bool:
+        # What it takes roots of is not known: each number counts as one.
+        return False
+
     def _double(self, inputs: Sequence[Array]) -> list[Array]:
         """Float64 outputs on exact inputs."""
         return [np.asarray(value, np.float64) for value in self.function.double(inputs)]

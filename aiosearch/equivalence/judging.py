@@ -45,6 +45,7 @@ def verify(
     most_elements: int | None = None,
     floats_alone: bool = False,
     tell: Callable[[str], None] | None = None,
+    until: float = math.inf,
 ) -> Verdict:
     """Whether the candidate `b` may stand in for the original `a`.
 
@@ -60,7 +61,8 @@ def verify(
     Programs with a value of more than `most_elements` are compared in floats at a smaller shape,
     where they are equal there as functions of real numbers; the evidence names it. With
     `floats_alone`, floats decide where the other layers do not tell, as they do of functions that
-    can only be run. `tell` hears what each layer says as soon as it has said it.
+    can only be run. `tell` hears what each layer says as soon as it has said it. Once the monotonic
+    clock has passed `until`, fields say no more.
     """
     require_comparable(a, b)
     # The types match from here on: each layer may pair inputs and outputs by position.
@@ -79,6 +81,7 @@ def verify(
         most_elements,
         floats_alone,
         tell or (lambda text: None),
+        until,
     )
     return judge.within() if limits or tolerance is not None else judge.verdict()
 
@@ -105,6 +108,7 @@ class _Judge:
     most_elements: int | None
     floats_alone: bool
     tell: Callable[[str], None]
+    until: float
     general: Generalised | None = None
     """Of the shapes for which the programs were accepted as functions of real numbers."""
 
@@ -209,7 +213,7 @@ class _Judge:
     def _in_reals(self, general: Generalised) -> Verdict:
         """The verdict of fields and proof on the programs at general shapes."""
         ours, theirs = general.reduced()
-        fields = compare_fields(ours, theirs, seed=self.seed, draws=self.draws)
+        fields = compare_fields(ours, theirs, seed=self.seed, draws=self.draws, until=self.until)
         self.tell(f"a fields: {fields.outcome}")
         verdict = Verdict(Status.CANNOT_JUDGE, "", "", general.shape_text(), fields)
         # Formal difference: a proof cannot exist, only floats can show it on real inputs.

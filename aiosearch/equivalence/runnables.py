@@ -15,6 +15,7 @@ from ..tensor.types import EXACT, DType, Place, TensorType
 from .inputs.distributions import NANS, SPECIAL, special
 from .inputs.draws import chosen_points, draw_for
 from .never_finite import never_finite
+from .open_domains import is_left_to_rounding
 from .rounding.machine import OWN, UNIT, execute
 from .rounding.noise import TYPED, TYPED_ROUGHLY, NoisyArray, stored_inputs
 from .rounding.tensorfloat import has_products
@@ -74,6 +75,10 @@ class RunnableSide(Protocol):
         """What the outputs should be, and the noise of rounding in its element types."""
         ...
 
+    def is_left_to_rounding(self, inputs: Sequence[Array]) -> bool:
+        """Whether rounding decides if it gives numbers at all, as far as that can be told."""
+        ...
+
 
 class ExecutedProgram:
     """A program executed by `rounding.machine`.
@@ -114,6 +119,9 @@ class ExecutedProgram:
         machine = TYPED_ROUGHLY if self._product_unit else TYPED
         stored = stored_inputs(self.program, inputs)
         return execute(self.program, machine, stored, self._until)
+
+    def is_left_to_rounding(self, inputs: Sequence[Array]) -> bool:
+        return is_left_to_rounding(self.program, inputs, self._until)
 
 
 def _facts(output: Term, never: bool) -> OutputFacts:

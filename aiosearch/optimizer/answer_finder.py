@@ -50,7 +50,7 @@ from .device_kind import (
     has_mosaic,
     undescribed_reason,
 )
-from .effort import UNFINISHED, Budget, EffortStep, named_step
+from .effort import NO_DEADLINE, UNFINISHED, Budget, Deadline, EffortStep, named_step
 from .handback.optimized import Optimized
 from .jax_settings import JaxSettings
 from .outcomes.answer import Answer, Key, Packing, Timings, canonical_digest
@@ -76,6 +76,8 @@ from .trace.region_arguments import RegionArguments
 from .trace.splice import Packed, Replacement
 from .trace.traced import CutFunction
 
+GENERATION_SHARE = 0.4
+"""The share of a program's seconds in which candidates are made; the others are for races."""
 PLAIN = "plain JAX"
 """Among `Key.settings` where machine code of ours is no answer."""
 
@@ -136,7 +138,13 @@ class AnswerFinder:
         return Found.before(earlier, program.name)
 
     async def answer(
-        self, subject: Subject, step: EffortStep, best: Found | None, *, last: bool
+        self,
+        subject: Subject,
+        step: EffortStep,
+        best: Found | None,
+        *,
+        last: bool,
+        deadline: Deadline = NO_DEADLINE,
     ) -> Found:
         """The answer for a program by a search of its own; `best` is the best so far, and `last`
         says whether this is the last step. Raises `OptimizeError` where the program itself does not
@@ -145,6 +153,7 @@ class AnswerFinder:
         question = await to_thread.run_sync(self._question, subject, step.budget)
         record = WorkRecord(self._work, key.digest)
         generator = _RecordedGenerator(record, program.name, self.tell, self.reporter)
+        generator.deadline = deadline.part(GENERATION_SHARE)
         real_executor, tried = await self._begun(generator, question)
         executor = RecordedExecutor(real_executor, record, self.reporter)
         contenders = await _with_leader(record, tried.contenders)
@@ -152,7 +161,7 @@ class AnswerFinder:
         self.tell(f"{program.name}: {count} way{'s' * (count != 1)} to write it")
         selector = Selector(
             executor, program, step.budget, self.seed, self.strict, self.tell, self.settings,
-            generator, record, self._given(subject),
+            generator, record, self._given(subject), deadline,
         )  # fmt: skip
         selection = await selector.select(contenders)
         if last and selection.in_doubt:
@@ -172,7 +181,13 @@ class AnswerFinder:
                 await record.forget(_TIMED if answer.guesses else [*WorkKind])
         return Found(answer, False, selection.tried, selection.in_doubt)
 
-    async def raced_again(self, subject: Subject, step: EffortStep, earlier: Answer) -> Found:
+    async def raced_again(
+        self,
+        subject: Subject,
+        step: EffortStep,
+        earlier: Answer,
+        deadline: Deadline = NO_DEADLINE,
+    ) -> Found:
         """Races what noise may have hidden from an earlier call, or who won under much noise, and
         searches nothing."""
         self.tell(f"{subject.program.name}: racing again what noise may have hidden")
@@ -180,7 +195,7 @@ class AnswerFinder:
         record = WorkRecord(self._work, earlier.key.digest)
         selector = Selector(
             await self._ready(), subject.program, step.budget, self.seed, self.strict, self.tell,
-            self.settings, record=record, given=self._given(subject),
+            self.settings, record=record, given=self._given(subject), deadline=deadline,
         )  # fmt: skip
         selection = await selector.select(decoded_guesses(earlier.guesses))
         # What was verified and won stays, where noise alone speaks against it.
@@ -206,6 +221,7 @@ class AnswerFinder:
         faster: Mapping[Subject, Answer],
         loaded: Mapping[Subject, Replacement | Packed],
         step: EffortStep,
+        deadline: Deadline = NO_DEADLINE,
     ) -> WholeFunctionResult | str:
         """What a function of several pieces gains by what is faster in it; or why that is open."""
         name = title(cut.function, None)
@@ -218,7 +234,7 @@ class AnswerFinder:
         self.tell(f"{name}: racing the function as a whole")
         record = WorkRecord(self._work, key.digest)
         executor = RecordedExecutor(await self._ready(), record, self.reporter)
-        race = WholeRace(executor, step, self.seed, examples, self.tell)
+        race = WholeRace(executor, step, self.seed, examples, self.tell, deadline)
         answer = await race.answer(key, cut, faster, loaded)
         if isinstance(answer, Failure):
             return f"{name} is left as it is, as it could not be timed as a whole: {answer}"
@@ -234,6 +250,7 @@ class AnswerFinder:
         cut: CutFunction,
         faster: Mapping[Subject, Answer],
         step: EffortStep,
+        deadline: Deadline = NO_DEADLINE,
     ) -> Answer | None:
         """What the drop-in gains where it is called; `None` where it is not called.
 
@@ -257,7 +274,7 @@ class AnswerFinder:
             return earlier
         self.tell(f"{title(cut.function, None)}: calling it here")
         self.reporter.doing("calling it here")
-        called = await self._called(call, optimized, step.budget.race_seconds)
+        called = await self._called(call, optimized, step.budget.race_seconds, deadline)
         answer = called_answer(key, cut, called, step.name)
         if earlier is not None and answer.timings.noise > earlier.timings.noise:
             answer = earlier
@@ -274,12 +291,16 @@ class AnswerFinder:
         return restated
 
     async def _called(
-        self, call: AsCalledRace, optimized: Optimized[..., PyTree], seconds: float
+        self,
+        call: AsCalledRace,
+        optimized: Optimized[..., PyTree],
+        seconds: float,
+        deadline: Deadline,
     ) -> AsCalledTimes:
         """Calls both, again where noise hides which one is faster."""
         called = await to_thread.run_sync(call.race, optimized, seconds)
         for _ in range(RERUNS):
-            if not called.in_doubt:
+            if not called.in_doubt or deadline.passed:
                 break
             self.tell("noise hides which one is faster where it is called; calling it again")
             called = await to_thread.run_sync(call.race, optimized, seconds)
@@ -406,6 +427,8 @@ class _RecordedGenerator:
     process: GenerationProcess = field(init=False)
     question: CandidateQuestion = field(init=False)
     """The last that was asked; a `SchedulePoint` is one of its answer."""
+    deadline: Deadline = NO_DEADLINE
+    """When no further candidates are made."""
 
     async def contest(self, question: CandidateQuestion) -> CandidateSet:
         """All that is to be tried at first."""
@@ -414,7 +437,7 @@ class _RecordedGenerator:
 
         async def work() -> CandidateSet:
             self.tell(f"{self.name}: rewriting")
-            return await self.process.contest(question)
+            return await self.process.contest(question, self.deadline.left)
 
         self.reporter.doing("rewriting")
         return await self.record.once(WorkKind.CANDIDATES, (question,), CandidateSet, work)

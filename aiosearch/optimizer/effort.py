@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
@@ -45,13 +48,49 @@ class Budget(Struct, frozen=True):
     """Steps of each proof that a rewritten program is equal; without a proof it may be tested."""
     proof_seconds: float = 15.0
     """Seconds for the proofs of all rewritten programs, if the machine is slow at their steps."""
+    seconds: float = 3600.0
+    """Seconds for all programs of a function and for the function as a whole; after them nothing is
+    begun that an answer can do without."""
 
 
 BUDGETS = {
-    Effort.QUICK: Budget(1.0, 3, 6, 45, 4.0, 3, 4, 0, 0.0, 200_000, 4.0),
-    Effort.DEFAULT: Budget(4.0, 6, 14, 63, 10.0, 4, 8, 16, 8.0),
-    Effort.EXHAUSTIVE: Budget(30.0, 24, 64, 99, 40.0, 8, 32, 96, 60.0, 900_000, 120.0),
+    Effort.QUICK: Budget(1.0, 3, 6, 45, 4.0, 3, 4, 0, 0.0, 200_000, 4.0, 40.0),
+    Effort.DEFAULT: Budget(4.0, 6, 14, 63, 10.0, 4, 8, 16, 8.0, seconds=300.0),
+    Effort.EXHAUSTIVE: Budget(30.0, 24, 64, 99, 40.0, 8, 32, 96, 60.0, 900_000, 120.0, 3600.0),
 }
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When what an answer can do without is begun no more: no second race against noise, no further
+    candidate, no further program.
+
+    Example: of 40 seconds for two programs the first has `Deadline.after(40).part(0.5)`, so that it
+    is over after 20; where it ends after 8, the second has the other 32.
+    """
+
+    at: float = math.inf
+    """By `time.monotonic`."""
+
+    @classmethod
+    def after(cls, seconds: float) -> Deadline:
+        return cls(time.monotonic() + seconds)
+
+    @property
+    def left(self) -> float:
+        """The seconds until then; none where it has passed."""
+        return max(0.0, self.at - time.monotonic())
+
+    @property
+    def passed(self) -> bool:
+        return self.left == 0.0
+
+    def part(self, share: float) -> Deadline:
+        """The end of a share of what is left now."""
+        return Deadline(self.at - (1 - share) * self.left) if math.isfinite(self.at) else self
+
+
+NO_DEADLINE = Deadline()
 
 UNFINISHED = "unfinished"
 """The `EffortStep.name` of the first look, and `Answer.effort` of what it alone has found."""
@@ -130,5 +169,7 @@ def _least(first: Budget, second: Budget) -> Budget:
 
 
 def _spends_as_much(first: Budget, second: Budget) -> bool:
+    """Whether a program is searched as deeply; the seconds are those of all programs together."""
+    first, second = (msgspec.structs.replace(budget, seconds=0.0) for budget in (first, second))
     figures = zip(msgspec.structs.astuple(first), msgspec.structs.astuple(second), strict=True)
     return all(ours >= theirs for ours, theirs in figures)

@@ -37,7 +37,15 @@ from ..measure import Executor
 from .algebra.cost import estimate
 from .answer_finder import AnswerFinder, why_unloadable
 from .device_kind import device, platform
-from .effort import Budget, Effort, EffortStep, effort_steps, named_step
+from .effort import (
+    NO_DEADLINE,
+    Budget,
+    Deadline,
+    Effort,
+    EffortStep,
+    effort_steps,
+    named_step,
+)
 from .errors import OptimizeError
 from .handback.optimized import Optimized, original_of
 from .handback.source import source
@@ -59,6 +67,10 @@ from .trace.pieces import Subject
 from .trace.region_arguments import RegionArguments
 from .trace.splice import Packed, Replacement, Spliced
 from .trace.traced import CutFunction, Traced, trace
+
+SEARCH_SHARE = 0.7
+"""The share of an effort's seconds in which the programs of a function are searched; the others are
+for the function as a whole."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -328,13 +340,19 @@ class _Stages:
 
     order: list[Subject] = field(init=False)
     """The programs, by what they should take of the function's time."""
+    costs: dict[Subject, float] = field(init=False)
+    """Estimated microseconds of each."""
+    deadline: Deadline = field(default=NO_DEADLINE, init=False)
+    """When the seconds of a step's effort are over."""
+    put_off: tuple[Subject, ...] = field(default=(), init=False)
+    """Programs that there was no time for; the next call searches them."""
 
     def __post_init__(self) -> None:
         self.left_alone = dict.fromkeys(self.cut.left_alone)
-        costs = {
+        self.costs = {
             subject: estimate(subject.program, subject.constant) for subject in self.cut.subjects
         }
-        self.order = by_share(self.cut, costs)
+        self.order = by_share(self.cut, self.costs)
 
     async def look_up(self, last: EffortStep) -> None:
         """Takes what earlier calls found, with whatever effort."""
@@ -359,15 +377,27 @@ class _Stages:
         # First what takes most of the function's time: where the seconds end, that counts most.
         still_open = {*self._open(step)}
         subjects = [subject for subject in self.order if subject in still_open]
+        # What noise left open comes last: it would take the time of what there was none for.
+        subjects.sort(key=lambda subject: subject in self.outcomes)
         self.reporter.comes([step] * len(subjects) + later * len(self.cut.subjects))
-        for subject in subjects:
+        self.deadline, self.put_off = Deadline.after(step.budget.seconds), ()
+        single = is_single_program(self.cut)
+        searching = self.deadline if single else self.deadline.part(SEARCH_SHARE)
+        for place, subject in enumerate(subjects):
+            # The first is searched however little that is: without it there would be no answer.
+            if place and self.deadline.passed:
+                self._put_off(subjects[place:])
+                break
             best = self.outcomes.get(subject)
+            deadline = searching.part(self._share(subjects[place:]))
             self.reporter.begins()
             try:
                 if best is not None and _is_to_be_raced(best, step):
-                    outcome = await self.finder.raced_again(subject, step, best.answer)
+                    outcome = await self.finder.raced_again(subject, step, best.answer, deadline)
                 else:
-                    outcome = await self.finder.answer(subject, step, best, last=not later)
+                    outcome = await self.finder.answer(
+                        subject, step, best, last=not later, deadline=deadline
+                    )
             except OptimizeError as error:
                 self.not_running.add(subject)
                 self._leave_alone(subject, str(error))
@@ -385,7 +415,9 @@ class _Stages:
         await self._race_as_whole(step)
         optimized = await self._assembled()
         if self.faster:
-            called = await self.finder.as_called(self.call, optimized, self.cut, self.faster, step)
+            called = await self.finder.as_called(
+                self.call, optimized, self.cut, self.faster, step, self.deadline
+            )
             if called is not None and called.faster:
                 await self._confirm(called)
                 code = await to_thread.run_sync(source, self.cut, self.faster)
@@ -421,6 +453,18 @@ class _Stages:
             )
         ]
 
+    def _share(self, subjects: Sequence[Subject]) -> float:
+        """The share of the seconds that the first of these programs may take: of what they all take
+        as written, and at least as much as any other."""
+        total = sum(self.costs[subject] for subject in subjects)
+        return max(self.costs[subjects[0]] / total if total else 0.0, 1 / len(subjects))
+
+    def _put_off(self, subjects: Sequence[Subject]) -> None:
+        """Says that programs are left for the next call."""
+        names = ", ".join(subject.program.name for subject in subjects)
+        self.tell(f"{names}: the seconds of this effort are over; the next call goes on here")
+        self.put_off = tuple(subject for subject in subjects if subject not in self.outcomes)
+
     def _note_gain(self, outcome: Found) -> None:
         """Says what is faster; of a function that is one program it is the best so far, which
         `hand_back` will have."""
@@ -450,7 +494,7 @@ class _Stages:
         if not self.faster or is_single_program(self.cut):
             return
         self.whole = await self.finder.whole(
-            self.cut, self.traced.examples, self.faster, self.loaded, step
+            self.cut, self.traced.examples, self.faster, self.loaded, step, self.deadline
         )
         if isinstance(self.whole, WholeFunctionResult):
             self.faster = stored_arrangement(self.whole.answer, self.faster)
@@ -502,7 +546,11 @@ class _Stages:
     def _report(self, spliced: Spliced) -> Report:
         return Report(
             tuple(self.outcomes.values()),
-            (*self.left_alone, *map(_without_memory, spliced.too_large)),
+            (
+                *self.left_alone,
+                *map(_without_memory, spliced.too_large),
+                *map(_put_off, self.put_off),
+            ),
             time.monotonic() - self.started,
             self.whole,
             parts=function_parts(self.cut),
@@ -524,6 +572,11 @@ def _is_to_be_raced(outcome: Found, step: EffortStep) -> bool:
     if not (searched and outcome.remembered and answer.guesses):
         return False
     return answer.in_doubt or (answer.uncertain and is_quiet())
+
+
+def _put_off(subject: Subject) -> str:
+    name = subject.program.name
+    return f"{name}: the seconds of this effort were over before it; the next call searches it"
 
 
 def _without_memory(subject: Subject) -> str:

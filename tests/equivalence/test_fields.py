@@ -344,3 +344,11 @@ def _scalar(term: Term, inputs: tuple[Term, Term]) -> Program:
     below = [_scalar(argument, inputs).outputs[0] for argument in term.arguments]
     own = apply(term.operator, *below, **dict(term.parameters)) if below else term
     return Program("p", inputs, (own,))
+
+
+def test_what_is_not_compared_in_time_is_unknown() -> None:
+    weights = apply("exp", Q @ K)
+    shares = attend((weights / last("sum", weights)) @ V)
+    evidence = compare_fields(shares, shares, seed=1, until=0.0)
+    assert evidence.outcome == "unknown"
+    assert evidence.reason == "the time for it is over"

@@ -19,7 +19,7 @@ import pytest_asyncio
 from logged_optimization import TWO_PASSES
 
 from aiosearch.measure import Act, Lap, MockExecutor, Race, Samples
-from aiosearch.optimizer.effort import UNFINISHED, Budget, effort_name
+from aiosearch.optimizer.effort import BUDGETS, UNFINISHED, Budget, Effort, effort_name
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.optimization import Optimization, optimize, optimize_sync
 from aiosearch.optimizer.outcomes.results import Results
@@ -220,6 +220,25 @@ async def test_a_budget_is_an_effort(store: Results, fast: MockExecutor) -> None
     assert messages == ["traced: found before"]
     await optimize(traced, A, B, **options(store, fast, tell=messages.append))
     assert messages[1] == "traced: found before, with less effort"
+
+
+async def test_programs_that_there_is_no_time_for_are_left_for_the_next_call(
+    store: Results, fast: MockExecutor
+) -> None:
+    """The first is searched, however little time there is."""
+
+    def parts(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.trace(jnp.sort(jnp.tanh(a @ b) * a) @ b)
+
+    brief = msgspec.structs.replace(BUDGETS[Effort.QUICK], seconds=0.0)
+    made: Any = await optimize(parts, A, B, **options(store, fast, effort=brief))
+    assert len(made.report.found) == 1
+    (text,) = made.report.left_alone[-1:]
+    assert text.endswith(
+        "the seconds of this effort were over before it; the next call searches it"
+    )
+    again: Any = await optimize(parts, A, B, **options(store, fast, effort=brief))
+    assert len(again.report.found) == 2
 
 
 async def test_progress_is_told_in_numbers(store: Results, fast: MockExecutor) -> None:

@@ -10,8 +10,10 @@ import pytest
 
 from aiosearch.optimizer.effort import (
     BUDGETS,
+    NO_DEADLINE,
     UNFINISHED,
     Budget,
+    Deadline,
     Effort,
     effort_name,
     effort_step,
@@ -63,7 +65,7 @@ def test_an_answer_of_an_unknown_effort_is_searched_again(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "figure", ["search_seconds", "proof_seconds", "race_seconds", "trial_seconds"]
+    "figure", ["search_seconds", "proof_seconds", "race_seconds", "trial_seconds", "seconds"]
 )
 def test_the_seconds_of_each_effort_are_documented(figure: str) -> None:
     """In the reference, in the order of the words."""
@@ -71,3 +73,20 @@ def test_the_seconds_of_each_effort_are_documented(figure: str) -> None:
     (row,) = (line for line in page.splitlines() if line.startswith("|") and f"`{figure}`" in line)
     cells = [float(cell) for cell in row.split("|")[2:5]]
     assert cells == [getattr(BUDGETS[effort], figure) for effort in Effort]
+
+
+def test_a_part_of_a_deadline_is_over_before_all_of_it() -> None:
+    whole = Deadline.after(1000.0)
+    half = whole.part(0.5)
+    assert half.at == pytest.approx(whole.at - 500.0, abs=10.0)
+    assert not half.passed
+    assert Deadline.after(0.0).passed
+    assert Deadline.after(0.0).part(0.5).left == 0.0
+    assert NO_DEADLINE.part(0.5) == NO_DEADLINE
+
+
+def test_the_seconds_of_all_programs_say_nothing_of_how_deeply_one_is_searched() -> None:
+    quick = BUDGETS[Effort.QUICK]
+    brief = effort_step(msgspec.structs.replace(quick, seconds=1.0))
+    assert brief.covers(effort_step(quick))
+    assert effort_step(quick).covers(brief)

@@ -29,6 +29,9 @@ ChoiceSelection: TypeAlias = Callable[
 ]
 """Picks at most so many of `ScheduleChoice`s that come best first."""
 
+ChoiceRanking: TypeAlias = Callable[[ScheduleSpace[ScheduleT]], Sequence[ScheduleChoice[ScheduleT]]]
+"""Gives the choices of a space that come best first: `ranked_choices`."""
+
 
 class Predicted(Protocol):
     """What has a prediction of its time."""
@@ -88,6 +91,8 @@ class ModulePlans(Generic[ScheduleT]):
     spaces: Sequence[ScheduleSpace[ScheduleT]]
     """The schedule space of each kernel."""
     begun: float = 0.0
+    ranking: ChoiceRanking[ScheduleT] = ranked_choices
+    """Ranks the choices of a space; one that remembers does so once for kernels that are alike."""
 
     def first(
         self, most: int, select: ChoiceSelection[ScheduleT]
@@ -98,7 +103,7 @@ class ModulePlans(Generic[ScheduleT]):
         Of a kernel's choices, `select` gives those that come first. There are no plans where
         nothing is to be computed, or nothing fits.
         """
-        options = [select(ranked_choices(space), most) for space in self.spaces]
+        options = [select(self.ranking(space), most) for space in self.spaces]
         # Rank by rank in place of the product of all choices, which would be exponential in the
         # kernels.
         turns = max(map(len, options), default=0) if all(options) else 0

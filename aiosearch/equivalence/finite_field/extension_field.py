@@ -30,6 +30,8 @@ Cost: a product takes as many steps as both sums have terms multiplied; `spend` 
 from __future__ import annotations
 
 import hashlib
+import math
+import time
 from collections import Counter
 from collections.abc import Iterable
 from typing import TypeAlias
@@ -242,6 +244,8 @@ class ExponentialSum:
 
 MOST_TERMS = 400_000
 """Terms that may be put together before a comparison is given up: about a second of work."""
+_LOOKS = 512
+"""Terms between two looks at the clock."""
 
 
 class FieldObstacle(Exception):
@@ -255,9 +259,18 @@ class ExtensionField:
     same names.
     """
 
-    def __init__(self, prime: int, seed: bytes = b"", most_terms: int = MOST_TERMS) -> None:
+    def __init__(
+        self,
+        prime: int,
+        seed: bytes = b"",
+        most_terms: int = MOST_TERMS,
+        until: float = math.inf,
+    ) -> None:
         self.prime = prime
         self._most_terms = most_terms
+        self._until = until
+        """When the time is over, by `time.monotonic`."""
+        self._looked = 0
         self.squares: dict[int, int] = {}
         """The radicand of each generator that is a root."""
         self.factors: dict[int, ExponentialSum] = {}
@@ -418,6 +431,11 @@ class ExtensionField:
         self.spent += terms
         if self.spent > self._most_terms:
             raise FieldObstacle("sums of exponentials with too many terms")
+        # The clock is looked at now and then: a look costs as much as a few terms.
+        if self.spent - self._looked >= _LOOKS:
+            self._looked = self.spent
+            if time.monotonic() > self._until:
+                raise FieldObstacle("the time for it is over")
 
     def times(self, left: Monomial, right: Monomial) -> tuple[Monomial, int]:
         """The product of monomials, and the factor that squares of roots leave."""

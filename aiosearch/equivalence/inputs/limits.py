@@ -115,6 +115,9 @@ class LimitedSide:
     def truth(self, inputs: Sequence[Array]) -> list[NoisyArray]:
         return self._side.truth(inputs)
 
+    def is_left_to_rounding(self, inputs: Sequence[Array]) -> bool:
+        return self._side.is_left_to_rounding(inputs)
+
     def _limited(self, position: int, dtype: DType, values: Array) -> Array:
         limits = self._limits.get(position)
         if limits is None or dtype is DType.BOOL:

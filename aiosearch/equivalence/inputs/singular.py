@@ -40,20 +40,20 @@ _MOST_ELEMENTS = 1 << 20
 
 def has_singularities(program: Program) -> bool:
     """Whether a program divides, or takes logarithms or roots, outside of kernels."""
-    return bool(_vanishing(program))
+    return bool(vanishing(program))
 
 
 def singular_inputs(program: Program, seed: int) -> list[Array]:
     """Values of the inputs at which most of what may vanish in `program` does."""
     chosen = np.asarray(points(program))
-    vanishing = _vanishing(program)
+    operands = vanishing(program)
     size = sum(term.operator is not LITERAL for term in program.inputs)
     size = max(size, sum(math.prod(map(int, map(str, term.shape))) for term in program.inputs))
     draws = max(1, min(_DRAWS, _MOST_ELEMENTS // max(size, 1)))
     tried = [_drawn(program, chosen, seed + number * _DRAWS) for number in range(draws)]
-    if draws == 1 or not vanishing:
+    if draws == 1 or not operands:
         return tried[0]
-    observed = Program(program.name, program.inputs, tuple(vanishing))
+    observed = Program(program.name, program.inputs, tuple(operands))
     return max(tried, key=lambda inputs: _zeros(execute(observed, OWN, inputs)))
 
 
@@ -80,7 +80,7 @@ def _combined(literals: Sequence[float]) -> Iterator[float]:
                 yield from (number / other, abs(number - other), number + other)
 
 
-def _vanishing(program: Program) -> list[Term]:
+def vanishing(program: Program) -> list[Term]:
     """Divisors, and what logarithms and roots are taken of, where it is in memory."""
     wanted: dict[Term, None] = {}
     for term in program.terms():

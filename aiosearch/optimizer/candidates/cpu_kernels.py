@@ -12,7 +12,7 @@ docs/why/kernels.md goes through all steps.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -27,11 +27,12 @@ from ...codegen.cpu import (
     print_module,
     schedule_space,
 )
-from ...codegen.ir import Module
+from ...codegen.ir import Module, TileKernel
 from ...codegen.lower.lowering import lower
 from ...codegen.native import CpuMachine, KernelProgram, ProgramOrigin, encode_program
 from ...codegen.passes.kernel_fusion import fuse_kernels
 from ...codegen.schedule.plans import ModulePlan, ModulePlans
+from ...codegen.schedule.space import ScheduleChoice, ScheduleSpace, ranked_choices
 from ...measure import ArrayType
 from ...tensor import Program
 from ...tensor.text import write
@@ -47,16 +48,22 @@ class CpuKernels:
     be lowered."""
 
     def __init__(
-        self, program: Program, machine: CpuMachine, threads: int, constant: Sequence[int] = ()
+        self,
+        program: Program,
+        machine: CpuMachine,
+        threads: int,
+        constant: Sequence[int] = (),
+        spaces: RankedSpaces | None = None,
     ) -> None:
         self._program, self._machine = program, machine
+        spaces = spaces or RankedSpaces(machine, threads)
         function, self._parameters = names(program)
         plain = replace(lower(program), name=function)
         constants = [plain.inputs[at].name for at in constant]
         # A `dict`, as fusion may change nothing: then there is one module, and no schedule is timed
         # twice.
         modules = dict.fromkeys([fuse_kernels(plain), plain])
-        plans = [_plans(module, machine, threads, constants) for module in modules]
+        plans = [_plans(module, spaces, constants) for module in modules]
         self._planned = PlannedModules(plans, dissimilar_schedules)
         self._writers: dict[tuple[object, ...], _KernelSourceWriter] = {}
 
@@ -97,12 +104,40 @@ def kernel_sources(
     return [ways.source(point) for point in ways.first(most)]
 
 
-def _plans(
-    module: Module, machine: CpuMachine, threads: int, constant: Sequence[str]
-) -> ModulePlans[Schedule]:
+class RankedSpaces:
+    """The schedule spaces of kernels, each made and ranked once.
+
+    Of the gradient of a transformer block, two modules of three equal programs have 270 kernels, of
+    which 85 are different; to rank them is most of what its candidates cost.
+    """
+
+    def __init__(self, machine: CpuMachine, threads: int) -> None:
+        self._machine, self._threads = machine, threads
+        self._spaces: dict[tuple[TileKernel, frozenset[str]], ScheduleSpace[Schedule]] = {}
+        self._ranked: dict[ScheduleSpace[Schedule], Sequence[ScheduleChoice[Schedule]]] = {}
+
+    def ranked(self, space: ScheduleSpace[Schedule]) -> Sequence[ScheduleChoice[Schedule]]:
+        """The choices of one of these spaces, best first."""
+        if space not in self._ranked:
+            self._ranked[space] = ranked_choices(space)
+        return self._ranked[space]
+
+    def of(self, kernel: TileKernel, packable: Collection[str]) -> ScheduleSpace[Schedule]:
+        """The space of a kernel in which these inputs may be packed."""
+        # Nothing depends on a kernel's name, which counts those before it.
+        unnamed = replace(kernel, name="")
+        packed = frozenset(buffer.name for buffer in kernel.inputs).intersection(packable)
+        key = unnamed, packed
+        if key not in self._spaces:
+            inputs = [buffer.name for buffer in kernel.inputs if buffer.name in packed]
+            self._spaces[key] = schedule_space(unnamed, self._machine, self._threads, inputs)
+        return self._spaces[key]
+
+
+def _plans(module: Module, spaces: RankedSpaces, constant: Sequence[str]) -> ModulePlans[Schedule]:
     packable = _packable(module, constant)
-    spaces = [schedule_space(kernel, machine, threads, packable) for kernel in module.kernels]
-    return ModulePlans(module, spaces, KERNEL_START_SECONDS)
+    each_space = [spaces.of(kernel, packable) for kernel in module.kernels]
+    return ModulePlans(module, each_space, KERNEL_START_SECONDS, spaces.ranked)
 
 
 def _packable(module: Module, constant: Sequence[str]) -> list[str]:

@@ -36,7 +36,7 @@ from ...tensor.analysis.integer_overflow import may_overflow
 from ...tensor.files import from_json, to_json
 from ..algebra import derivations
 from ..array_types import array_types
-from ..effort import Budget
+from ..effort import NO_DEADLINE, Budget, Deadline
 from .candidate_names import (
     AS_WRITTEN,
     FUSED,
@@ -46,7 +46,7 @@ from .candidate_names import (
     rewrite_name,
     spelling_name,
 )
-from .cpu_kernels import CpuKernels
+from .cpu_kernels import CpuKernels, RankedSpaces
 from .gpu_kernels import GpuKernels, KernelPrinter, describe_missing_kernels
 from .jax_source import block_rows, emit, emit_blocked, emit_pack, merged, names
 from .schedule_point import KernelSource, KernelSpace, SchedulePoint
@@ -132,10 +132,17 @@ class CandidateSet(Struct, frozen=True, tag=True):
 class CandidateGenerator:
     """One question, and what stays known of it: all the kernels that could be made."""
 
-    def __init__(self, question: CandidateQuestion, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        question: CandidateQuestion,
+        tell: Callable[[str], None],
+        deadline: Deadline = NO_DEADLINE,
+    ) -> None:
+        """After the `deadline` nothing further is made, but what the original has: its spelling as
+        written, and its best kernels."""
         self._question = question
         self._tell = tell
-        self._forms = _VerifiedRewrites(question, tell)
+        self._forms = _VerifiedRewrites(question, tell, deadline)
 
     def contest(self) -> CandidateSet:
         """Rewrites a program, verifies what comes out, and writes each down in several ways.
@@ -200,9 +207,12 @@ class _VerifiedRewrite:
 class _VerifiedRewrites:
     """Rewritten programs, each verified once."""
 
-    def __init__(self, question: CandidateQuestion, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, question: CandidateQuestion, tell: Callable[[str], None], deadline: Deadline
+    ) -> None:
         self._question = question
         self._tell = tell
+        self._deadline = deadline
         self._original = from_json(question.program)
         self._known: dict[Program, _VerifiedRewrite | None] = {
             self._original: _VerifiedRewrite(self._original, 0, ())
@@ -235,6 +245,11 @@ class _VerifiedRewrites:
             yield self._named(fused, FUSED)
 
     @cached_property
+    def _spaces(self) -> RankedSpaces:
+        # A single one: rewritten programs have most of their kernels in common.
+        return RankedSpaces(host(), self._question.threads)
+
+    @cached_property
     def _composer(self) -> Composer:
         # A single one: what it has found for plain operators is what kernels are made of.
         return Composer(default_device(), self._question.budget.search_seconds / 2)
@@ -249,6 +264,8 @@ class _VerifiedRewrites:
         rewrites = [*forms[:REWRITES_AS_KERNELS], *self.accepted(self._fused())]
         self.lowered = []
         for form in dict.fromkeys(rewrites):
+            if self.lowered and self._is_late(f"{form.how}, as kernels"):
+                break
             try:
                 self.lowered.append((form, self._kernels(form.program)))
             except LoweringError as error:
@@ -257,8 +274,10 @@ class _VerifiedRewrites:
             [replace(place, form=at) for place in kernels.first(most)]
             for at, (_, kernels) in enumerate(self.lowered)
         ]
-        sources = []
+        sources: list[CandidateSource] = []
         for place in varied(ways, most):
+            if sources and self._is_late("further kernels"):
+                break
             try:
                 sources.append(self.contender(place))
             except CannotPrint as error:  # a tiling may have no text where another one has
@@ -285,7 +304,7 @@ class _VerifiedRewrites:
             gpu = device(asked.gpu)
             gpu = with_units(gpu, asked.gpu_units) if asked.gpu_units else gpu
             return GpuKernels(program, gpu, self._tell, printers=printers)
-        return CpuKernels(program, host(), asked.threads, asked.constant)
+        return CpuKernels(program, host(), asked.threads, asked.constant, self._spaces)
 
     def prepared(self, forms: Iterable[_VerifiedRewrite]) -> Iterator[Program]:
         for form in forms:
@@ -301,8 +320,18 @@ class _VerifiedRewrites:
         rewritten = (
             () if self._wraps else (program for program in programs if not may_overflow(program))
         )
-        forms = [self._verified(program) for program in [self._original, *rewritten]]
+        forms = [self._verified(self._original)]
+        for program in rewritten:
+            if program not in self._known and self._is_late("a rewritten program"):
+                break
+            forms.append(self._verified(program))
         return list(dict.fromkeys(form for form in forms if form is not None))
+
+    def _is_late(self, what: str) -> bool:
+        """Whether there is no time for something, which is said."""
+        if self._deadline.passed:
+            self._tell(f"{what}: left out, as the seconds of this effort are for races too")
+        return self._deadline.passed
 
     def _verified(self, program: Program) -> _VerifiedRewrite | None:
         if program not in self._known:
@@ -311,6 +340,7 @@ class _VerifiedRewrites:
 
     def _judged(self, program: Program) -> _VerifiedRewrite | None:
         asked, started = self._question, time.monotonic()
+        proof_ends = min(started + self._proof_seconds_left, self._deadline.at)
         verdict = verify(
             # Without floats: those are compared on the device, and only for what wins a race.
             self._original,
@@ -318,7 +348,8 @@ class _VerifiedRewrites:
             seed=asked.seed,
             strict=asked.strict,
             floats=False,
-            work=ProofWork(asked.budget.proof_steps, started + self._proof_seconds_left),
+            work=ProofWork(asked.budget.proof_steps, proof_ends),
+            until=self._deadline.at,
         )
         self._proof_seconds_left -= time.monotonic() - started
         if not verdict.status.accepted:

@@ -7,6 +7,7 @@ whatever a rule meets.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -15,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ...processes.frames import enter_child
+from ..effort import Deadline
 from ..errors import OptimizeError
 from ..outcomes.report import Tell
 from ..worker_process import (
@@ -38,6 +40,8 @@ class GenerateRequest(Struct, frozen=True, tag=True):
     """Asks what can be tried; the first request of a process."""
 
     question: CandidateQuestion
+    seconds: float = math.inf
+    """Seconds after which no further candidate is made."""
 
 
 class NeighboursRequest(Struct, frozen=True, tag=True):
@@ -88,9 +92,9 @@ class GenerationProcess:
         """Whether the process has answered `_contest` itself."""
         self._succeeded = False
 
-    async def contest(self, question: CandidateQuestion) -> CandidateSet:
-        """All that is to be tried at first."""
-        contest = GenerateRequest(question)
+    async def contest(self, question: CandidateQuestion, seconds: float = math.inf) -> CandidateSet:
+        """All that is to be tried at first, as far as it is made in so many seconds."""
+        contest = GenerateRequest(question, seconds)
         self._succeeded = False  # a death counts against the question that was asked then
         reply = await self._asked(contest)
         assert isinstance(reply, CandidateSet)
@@ -177,10 +181,10 @@ def main() -> None:
 def _reply(request: Request, generators: list[CandidateGenerator], tell: Tell) -> Message:
     try:
         match request:
-            case GenerateRequest(question):
+            case GenerateRequest(question, seconds):
                 # The last question is remembered, with all its kernels: later requests are about
                 # these.
-                generators[:] = [CandidateGenerator(question, tell)]
+                generators[:] = [CandidateGenerator(question, tell, Deadline.after(seconds))]
                 return generators[0].contest()
             case NeighboursRequest(place):
                 return NeighboursReply(tuple(generators[0].neighbours(place)))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
+from itertools import zip_longest
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -23,11 +24,13 @@ from anyio import to_thread
 from ...capture.jax_types import Leaf
 from ...equivalence import FloatEvidence, product_unit
 from ...measure import Cause, Compiled, Executor, Failure
+from ...pool import usable_cores
 from ...tensor import Program
 from ...tensor.files import to_json
 from ..candidates.candidate_build import PrepackedInputs, candidate, packer
 from ..candidates.generation import CandidateSource
 from ..candidates.nan_guard import guard_candidate
+from ..effort import NO_DEADLINE, Deadline
 from ..errors import OptimizeError
 from ..jax_settings import JaxSettings, current_settings
 from ..outcomes.report import Tell
@@ -48,6 +51,12 @@ MEMORY = (
 starts."""
 
 
+COMPILATION_SHARE = 0.5
+"""The share of the seconds that are left in which candidates are compiled, the original aside."""
+CHECK_SECONDS = 15.0
+"""Seconds that a check on the device may take however late it begins: what has won is worth it."""
+
+
 @dataclass
 class Entrants:
     """The contenders of one program; the first that enters is the original."""
@@ -63,6 +72,8 @@ class Entrants:
     """What was checked before."""
     given: GivenInputs | None = None
     """Gives what the user's arguments come to in this program, if they do."""
+    deadline: Deadline = NO_DEADLINE
+    """A check that has begun has `CHECK_SECONDS` at any rate, and ends with this."""
     compiled: dict[CandidateSource, Compiled] = field(default_factory=dict)
     """The contenders that are in, compiled, in the order in which they came."""
     notes: dict[CandidateSource, str] = field(default_factory=dict)
@@ -95,10 +106,21 @@ class Entrants:
         Raises `OptimizeError` where the original itself cannot be run.
         """
         self.original = contenders[0]
+        in_time = self.deadline.part(COMPILATION_SHARE)
+        # A few wait at the executor, so that it has always one to compile; the others wait here.
+        gate = asyncio.Semaphore(max(2, usable_cores() // 2))
+
+        async def compiled_in_time(contender: CandidateSource) -> None:
+            async with gate:
+                if contender is not self.original and in_time.passed:
+                    self.note([contender], "not compiled: the seconds of this effort are for races")
+                else:
+                    await self._compile(contender)
+
         try:
             async with asyncio.TaskGroup() as group:
-                for contender in contenders:
-                    group.create_task(self._compile(contender))
+                for contender in _by_turns(contenders):
+                    group.create_task(compiled_in_time(contender))
         except BaseExceptionGroup as errors:
             # One error is enough for a caller, who knows nothing of the group.
             raise errors.exceptions[0] from None
@@ -293,7 +315,8 @@ class Entrants:
 
         if self._referee is None:
             self._referee = await self._chosen_referee()
-        return await self._referee.judge(run, vast=vast)
+        seconds = max(self.deadline.left, CHECK_SECONDS)
+        return await self._referee.judge(run, vast=vast, seconds=seconds)
 
     async def _chosen_referee(self) -> Referee:
         """The referee of all contenders."""
@@ -303,3 +326,12 @@ class Entrants:
         draws = dict(self.inputs.draws)
         given = None if self.given is None else await to_thread.run_sync(self.given)
         return Referee(JudgeRequest(text, draws, self.seed, self.strict, unit), given)
+
+
+def _by_turns(contenders: Sequence[CandidateSource]) -> list[CandidateSource]:
+    """The original, then kernels and others by turns: where time ends, some of each are there."""
+    original, *others = contenders
+    kernels = [contender for contender in others if contender.kernels]
+    plain = [contender for contender in others if not contender.kernels]
+    pairs = zip_longest(kernels, plain)
+    return [original, *(contender for pair in pairs for contender in pair if contender is not None)]

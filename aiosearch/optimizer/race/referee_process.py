@@ -28,6 +28,7 @@ in another order overflows.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -97,6 +98,8 @@ class CandidateRequest(Struct, frozen=True, tag=True):
     """The program, where the process does not know it yet."""
     vast: bool = False
     """Whether vast inputs alone are tried."""
+    seconds: float | None = None
+    """Seconds after which no further inputs are tried: then there is no verdict."""
 
 
 class OutputsWanted(Struct, frozen=True, tag=True):
@@ -149,9 +152,11 @@ class Referee:
     ) -> None:
         await self.close()
 
-    async def judge(self, run: Run, *, vast: bool = False) -> FloatEvidence | Failure:
+    async def judge(
+        self, run: Run, *, vast: bool = False, seconds: float | None = None
+    ) -> FloatEvidence | Failure:
         """Compares both sides; a `Failure` is that of the side that cannot run. Raises
-        `OptimizeError`.
+        `OptimizeError`, also where it takes more than so many `seconds`.
 
         Besides `FLOAT_DISTRIBUTIONS` it draws the inputs that a race is run on, where fewer than
         `ENOUGH` of those say anything, or where they leave out an output; and inputs so large that
@@ -160,13 +165,13 @@ class Referee:
         `vast` inputs say soon whether it overflows, and nothing else.
         """
         try:
-            return await self._judged(run, vast)
+            return await self._judged(run, vast, seconds)
         except WorkerGone:
-            return await self._judged(run, vast)
+            return await self._judged(run, vast, seconds)
 
-    async def _judged(self, run: Run, vast: bool) -> FloatEvidence | Failure:
+    async def _judged(self, run: Run, vast: bool, seconds: float | None) -> FloatEvidence | Failure:
         try:
-            verdict = await self._asked(run, vast)
+            verdict = await self._asked(run, vast, seconds)
         except BaseException:
             await self.close()
             raise
@@ -175,11 +180,11 @@ class Referee:
             await self.close()
         return verdict
 
-    async def _asked(self, run: Run, vast: bool) -> FloatEvidence | Failure:
+    async def _asked(self, run: Run, vast: bool, seconds: float | None) -> FloatEvidence | Failure:
         referee, case = self._process, None
         if referee is None:
             referee, case = await self._begin()
-        referee.send(_encode(CandidateRequest(case, vast)))
+        referee.send(_encode(CandidateRequest(case, vast, seconds)))
         # The referee leads: it asks for a run of either side as often as it wants, then gives its
         # verdict.
         while True:
@@ -314,6 +319,10 @@ def _room() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 16
 
 
+class _OutOfTimeError(Exception):
+    """There is no verdict in the time that there is for it."""
+
+
 @dataclass
 class _CandidateJudge:
     """Judges candidates for one program."""
@@ -324,6 +333,8 @@ class _CandidateJudge:
     given: list[Leaf] | None
     room: int = field(default_factory=_room)
     """Bytes that are left for what is known of the original."""
+    until: float | None = None
+    """When the time for a verdict is over, by `time.monotonic`."""
 
     def __post_init__(self) -> None:
         program, seed = self.program.program, self.case.seed
@@ -372,6 +383,8 @@ class _CandidateJudge:
         """A trial on each, until one speaks against the candidate."""
         trials: list[Trial] = []
         for place, original in enumerate(originals):
+            if self.until is not None and time.monotonic() > self.until:
+                raise _OutOfTimeError
             trials.append(self._trial(original, originals[place + 1 :][:1]))
             self.room = original.keep(self.room)
             if _failed(trials):
@@ -394,6 +407,7 @@ class _CandidateJudge:
                 later.prepare(self.device)
         return compare_outputs(
             self.program,
+            original.draw,
             original.outputs,
             theirs,
             original.truth,
@@ -463,7 +477,11 @@ def _verdict(
         if request.case is not None:
             judges[:] = [judge(request.case)]
         (known,) = judges
+        seconds = request.seconds
+        known.until = None if seconds is None else time.monotonic() + seconds
         return JudgedOutputs(known.verdict(request.vast).remarked(known.program.program))
+    except _OutOfTimeError:
+        return RequestFailed(f"it would take more than {request.seconds:.0f} s to judge it")
     # The host is gone: nobody reads an answer, and `serve_requests` ends.
     except (EOFError, ConnectionError):
         raise

@@ -26,6 +26,7 @@ from ...equivalence import FloatEvidence
 from ...measure import Race, Ratio
 from ...measure.ratios import interval
 from ..candidates.generation import CandidateSource
+from ..effort import NO_DEADLINE, Deadline
 from ..outcomes.evidence import Tried
 from ..outcomes.report import Tell
 from .benchmark_inputs import BenchmarkInputs
@@ -54,14 +55,17 @@ Racing: TypeAlias = Callable[[], Awaitable[Race]]
 
 
 async def decide_race(
-    racing: Racing, tell: Tell, counts: Callable[[int], bool] = lambda place: True
+    racing: Racing,
+    tell: Tell,
+    counts: Callable[[int], bool] = lambda place: True,
+    deadline: Deadline = NO_DEADLINE,
 ) -> tuple[Race, list[int]]:
     """A race, run again where noise may hide what is faster; and the places of what it ever hid.
 
     Only contenders that `counts` says yes to are looked at, by their places. Where something wins
     the race is not run again, though others may be hidden, which matters if the winner cannot be
     taken. Whoever wins was raced until something did, and as the fastest of several: it has to win
-    a race of its own too.
+    a race of its own too. After the `deadline` none is run again.
     """
     ever_hidden: dict[int, None] = {}
     # The last race stands, whatever noise it had: its result is marked as in doubt instead.
@@ -71,7 +75,7 @@ async def decide_race(
         # It stays in doubt even if the next race is quiet: what one race hid, another one may have
         # missed.
         ever_hidden |= dict.fromkeys(sorted(hidden, key=lambda place: -ratio(race, place)))
-        if not hidden or not left or winners(race, counts):
+        if not hidden or not left or deadline.passed or winners(race, counts):
             break
         tell(f"a noise of {race.noise() or 0.0:.0%} hides what may be faster; racing again")
     return race, [*ever_hidden]

@@ -26,7 +26,7 @@ from ...measure import Executor, Race, Way
 from ...measure.race import LEAST_ROUNDS
 from ...tensor import Program
 from ..candidates.generation import CandidateSource
-from ..effort import Budget
+from ..effort import NO_DEADLINE, Budget, Deadline
 from ..jax_settings import JaxSettings, current_settings
 from ..outcomes.evidence import Tried
 from ..outcomes.report import Tell
@@ -69,6 +69,8 @@ class Selector:
     """What was checked before."""
     given: GivenInputs | None = None
     """Gives what the user's arguments come to in this program, if they do."""
+    deadline: Deadline = NO_DEADLINE
+    """After this, nothing is tried again and nothing further, and no check goes on."""
     _finals: dict[CandidateSource, RaceResult] = field(default_factory=dict)
     _sure: dict[CandidateSource, FloatEvidence] = field(default_factory=dict)
     """What has won once more, and the evidence for it; it need not do so again."""
@@ -91,6 +93,7 @@ class Selector:
             self.settings,
             self.record,
             self.given,
+            self.deadline,
         )
 
     async def select(self, contenders: Sequence[CandidateSource]) -> Selection:
@@ -105,7 +108,7 @@ class Selector:
         self.tell(f"{count} of {len(contenders)} compiled; racing on {inputs}")
         last = await self._last_race(await self._finalists())
         winner, floats, otherwise = await self._chosen(last)
-        while (again := await self._watched(last) or self._next_best(winner)) is not None:
+        while (again := await self._further(last, winner)) is not None:
             race_result = await self._last_race(again)
             chosen = await self._chosen(race_result)
             if chosen[0] is not contenders[0]:
@@ -131,6 +134,14 @@ class Selector:
             tuple(guesses[:MOST_GUESSES]),
             out,
         )
+
+    async def _further(
+        self, last: RaceResult, winner: CandidateSource
+    ) -> list[CandidateSource] | None:
+        """Who runs once more, as long as there is time; `None` where nobody has to."""
+        if self.deadline.passed:
+            return None
+        return await self._watched(last) or self._next_best(winner)
 
     async def _finalists(self) -> list[CandidateSource]:
         """The contenders that did best in a first race, where there are too many, and kernels near
@@ -233,7 +244,7 @@ class Selector:
         def counts(place: int) -> bool:
             return finalists[place] not in self._entrants.notes
 
-        race, hidden = await decide_race(racing, self.tell, counts)
+        race, hidden = await decide_race(racing, self.tell, counts, self.deadline)
         self._hidden |= {finalists[place]: None for place in hidden}
         return RaceResult(tuple(finalists), race)
 

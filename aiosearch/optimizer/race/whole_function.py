@@ -30,7 +30,7 @@ from anyio import to_thread
 from ...capture.jax_types import AbstractArray, Leaf, PyTree
 from ...capture.names import title
 from ...measure import ArrayType, Candidate, Compiled, Executor, Failure, Race, Way
-from ..effort import EffortStep
+from ..effort import NO_DEADLINE, Deadline, EffortStep
 from ..handback.exported import NAME, bits, bits_type, exported
 from ..outcomes.answer import Answer, Key, Timings
 from ..outcomes.evidence import Evidence, Tried
@@ -201,6 +201,8 @@ class WholeRace:
     examples: Sequence[Leaf]
     """What the function was traced with: arrays, or `jax.ShapeDtypeStruct`s that stood for them."""
     tell: Tell
+    deadline: Deadline = NO_DEADLINE
+    """After this, only the function as written and all parts together are tried, and once."""
     in_doubt: bool = field(default=False, init=False)
     """Whether the answer is the function as it is, and noise may hide that another arrangement is
     faster."""
@@ -224,6 +226,8 @@ class WholeRace:
         if race.laps[0].failure is not None:
             return race.laps[0].failure
         for _ in range(min(MOST_STEPS, int(self.step.budget.race_seconds / STEP_SECONDS))):
+            if self.deadline.passed:
+                break
             further = await self._stepped(search)
             if not further:
                 break
@@ -238,6 +242,8 @@ class WholeRace:
         """The function as written, and what is worth a trial before anything was timed."""
         trials: list[_CompiledParts] = []
         for parts in search.first():
+            if len(trials) > 1 and self.deadline.passed:
+                break
             trial = await self._trial(search, parts)
             # The first arrangement is the function as written: without it there is nothing to
             # compare with.
@@ -274,7 +280,9 @@ class WholeRace:
     ) -> tuple[Race, bool]:
         """A race of arrangements, the function as written first, and whether noise hides a gain."""
         compiled = [trial.compiled for trial in trials]
-        race, hidden = await decide_race(lambda: self._race(compiled, self.seed), self.tell)
+        race, hidden = await decide_race(
+            lambda: self._race(compiled, self.seed), self.tell, deadline=self.deadline
+        )
         for lap in race.laps:
             if lap.failure is not None:
                 self.tell(f"as a whole, {lap.failure}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -9,9 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from aiosearch.codegen.cpu import Schedule
 from aiosearch.codegen.native.machine import host
+from aiosearch.codegen.schedule.space import ScheduleChoice, ScheduleSpace, ranked_choices
 from aiosearch.measure.worker import expendable
-from aiosearch.optimizer.candidates.cpu_kernels import KernelSource, kernel_sources
+from aiosearch.optimizer.candidates import cpu_kernels
+from aiosearch.optimizer.candidates.cpu_kernels import (
+    CpuKernels,
+    KernelSource,
+    RankedSpaces,
+    kernel_sources,
+)
 from aiosearch.tensor import DType, Program, apply, tensor
 from aiosearch.tensor.programs import builtin
 
@@ -88,3 +97,22 @@ def test_what_is_given_back_as_it_is_stays_as_it_lies() -> None:
     found = kernel_sources(both, host(), 2, 8, (1,))
     assert found
     assert not any(one.positions for one in found)
+
+
+def test_equal_kernels_of_two_programs_are_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked: list[object] = []
+
+    def counted(space: ScheduleSpace[Schedule]) -> list[ScheduleChoice[Schedule]]:
+        ranked.append(space)
+        return ranked_choices(space)
+
+    monkeypatch.setattr(cpu_kernels, "ranked_choices", counted)
+    program = builtin("gated_mlp", "f32", row=4, feature=32, hidden=64)
+    spaces = RankedSpaces(host(), 2)
+    first = CpuKernels(program, host(), 2, (), spaces).first(4)
+    count = len(ranked)
+    again = CpuKernels(replace(program, name="other"), host(), 2, (), spaces).first(4)
+    assert len(ranked) == count
+    assert [point.points for point in again] == [point.points for point in first]
+    alone = CpuKernels(program, host(), 2).first(4)
+    assert alone == first

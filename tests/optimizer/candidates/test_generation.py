@@ -10,13 +10,14 @@ import pytest
 from testkit.programs.emitted_sources import beside, contending, drawn
 
 from aiosearch.optimizer.candidates.generation import (
+    CandidateGenerator,
     CandidateQuestion,
     CandidateSet,
     generate_candidates,
     varied,
 )
 from aiosearch.optimizer.candidates.schedule_point import SchedulePoint
-from aiosearch.optimizer.effort import BUDGETS, Effort
+from aiosearch.optimizer.effort import BUDGETS, Deadline, Effort
 from aiosearch.tensor import Program, Term, apply, literal, tensor
 from aiosearch.tensor.files import to_json
 
@@ -42,6 +43,16 @@ def test_without_constant_inputs_nothing_is_made_beforehand() -> None:
     found = held(LORA)
     assert all(one.beforehand is None for one in found.contenders)
     assert len(found.contenders) <= QUICK.contenders
+
+
+def test_after_the_deadline_there_is_the_original_and_its_best_kernels() -> None:
+    told: list[str] = []
+    question = CandidateQuestion(to_json(LORA), QUICK, 0, False, (1, 2, 3), threads=1)
+    late = CandidateGenerator(question, told.append, Deadline.after(0.0)).contest()
+    assert {one.form for one in late.contenders} == {0}
+    assert late.contenders[0].how == "as written"
+    assert sum(one.kernels for one in late.contenders) == 1
+    assert told[0].startswith("a rewritten program: left out, as the seconds of this effort")
 
 
 def test_weights_are_merged_where_a_product_is_spared() -> None:

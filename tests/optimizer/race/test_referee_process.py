@@ -107,6 +107,15 @@ async def test_the_first_trial_against_a_candidate_is_the_last() -> None:
     assert accepted.outcome == "agree", "what was refused leaves nothing behind"
 
 
+async def test_a_check_that_takes_too_long_has_no_verdict() -> None:
+    async with no_leaks(), Referee(case(DOUBLED)) as referee:
+        with pytest.raises(OptimizeError, match="it would take more than 0 s to judge it"):
+            await referee.judge(running(double, double), seconds=0.0)
+        later = await referee.judge(running(double, double), seconds=1e6)
+    assert isinstance(later, FloatEvidence)
+    assert later.outcome == "agree"
+
+
 async def test_a_referee_whose_device_fails_judges_the_next_candidate() -> None:
     failure = Failure("candidate", Stage.RUN, Cause.CRASHED, "gone")
 

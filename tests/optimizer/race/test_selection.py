@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aiosearch.measure import Lap, Race, Samples, Way
+from aiosearch.optimizer.effort import NO_DEADLINE, Deadline
 from aiosearch.optimizer.race.selection import RACE_RERUNS, decide_race, winners
 
 ROUNDS = 12
@@ -24,14 +25,14 @@ LOUD = (3.0, 5.0)
 """Itself once more, where noise comes to a third."""
 
 
-async def outcome(*races: Race) -> tuple[int, list[int]]:
+async def outcome(*races: Race, deadline: Deadline = NO_DEADLINE) -> tuple[int, list[int]]:
     """How many of these races were run, and the places of what stays in doubt."""
     left = list(races)
 
     async def racing() -> Race:
         return left.pop(0)
 
-    _, hidden = await decide_race(racing, lambda text: None)
+    _, hidden = await decide_race(racing, lambda text: None, deadline=deadline)
     return len(races) - len(left), hidden
 
 
@@ -41,6 +42,11 @@ async def test_it_is_run_again_while_noise_may_hide_something() -> None:
     assert await outcome(hiding, quiet, quiet) == (2, [1])
     assert await outcome(quiet, quiet) == (1, [])
     assert await outcome(race((4.0,)), quiet) == (1, [])
+
+
+async def test_after_the_deadline_no_race_is_run_again() -> None:
+    hiding = race((3.5,), again=LOUD)
+    assert await outcome(hiding, hiding, deadline=Deadline.after(0.0)) == (1, [1])
 
 
 async def test_what_is_hidden_beside_a_winner_stays_in_doubt() -> None:

@@ -26,7 +26,7 @@ from aiosearch.measure import (
 )
 from aiosearch.optimizer.candidates.generation import CandidateSource, Prepacking
 from aiosearch.optimizer.candidates.schedule_point import SchedulePoint
-from aiosearch.optimizer.effort import BUDGETS, Effort
+from aiosearch.optimizer.effort import BUDGETS, Deadline, Effort
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.race.selection import Selection, decoded_guesses, encoded_guesses
 from aiosearch.optimizer.race.selector import Selector
@@ -288,6 +288,17 @@ async def test_what_noise_hides_is_raced_again_and_left_in_doubt() -> None:
     assert selection.winner.how == "original"
     assert selection.in_doubt
     assert 1 <= sum("racing again" in line for line in messages) <= 2
+
+
+async def test_after_the_deadline_nothing_but_the_original_is_compiled() -> None:
+    acts = {"original": act(4), "fast": act(1)}
+    async with MockExecutor(acts) as executor:
+        selector = Selector(
+            executor, PROGRAM, BUDGET, 0, False, lambda text: None, deadline=Deadline.after(0.0)
+        )
+        found = await selector.select([contender(how, at) for at, how in enumerate(acts)])
+    assert found.winner.how == "original"
+    assert notes(found) == {"fast": "not compiled: the seconds of this effort are for races"}
 
 
 async def test_where_all_is_noise_nothing_is_certain() -> None:
