@@ -92,10 +92,9 @@ def contest(group: str, subject: Subject, setting: Setting, limits: Limits) -> O
             failed = Told(limits.search, error=told)
             return Outcome(subject.name, subject.origin, failed, cpu, None, told)
         if told.in_doubt and not told.faster:
-            # Nothing is remembered, so that a fresh process would search anew to hand the original
-            # back.
+            # A fresh process would race the guesses again, and hand back the original meanwhile.
             return Outcome(subject.name, subject.origin, told, cpu, None, "in doubt: the original")
-        # What is in doubt is searched again by the process that measures.
+        # What is in doubt is raced again by the process that measures.
         seconds = limits.measurement + (limits.search if told.in_doubt else 0.0)
         measured = child("measure", common, seconds, out, Measured)
         if isinstance(measured, str):
