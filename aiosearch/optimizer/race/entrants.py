@@ -53,7 +53,7 @@ starts."""
 
 COMPILATION_SHARE = 0.5
 """The share of the seconds that are left in which candidates are compiled, the original aside."""
-CHECK_SECONDS = 15.0
+CHECK_SECONDS = 20.0
 """Seconds that a check on the device may take however late it begins: what has won is worth it."""
 
 
