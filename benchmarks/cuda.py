@@ -48,7 +48,17 @@ ABLATIONS = {
     "one row of threads at a time": Choices(rows=1),
     "vectors of four": Choices(lanes=4),
 }
-PARTS = ("kernels", "launches", "loops", "block", "starts", "faults", "generated", "projects")
+PARTS = (
+    "kernels",
+    "launches",
+    "loops",
+    "block",
+    "resnet",
+    "starts",
+    "faults",
+    "generated",
+    "projects",
+)
 Case = tuple[tuple[Any, ...], list[Any], Callable[[list[Any]], bool]]
 
 
@@ -57,6 +67,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a sanity size")
     parser.add_argument("--only", choices=PARTS, help="one part of it")
     parser.add_argument("--programs", type=int, default=1000, help="generated ones")
+    parser.add_argument("--images", type=int, default=2, help="of a step of ResNet-50")
+    parser.add_argument("--side", type=int, default=64, help="of these images, in pixels")
     parser.add_argument("--rodinia", type=Path, metavar="PATH", help="a checkout with cuda/")
     parser.add_argument("--polybench", type=Path, metavar="PATH", help="PolyBench/C")
     parser.add_argument("--stumpy", type=Path, metavar="PATH", help="a checkout of stumpy")
@@ -67,6 +79,7 @@ def main() -> None:
         "launches": lambda: _launches(arguments.quick),
         "loops": lambda: _loops(arguments.quick),
         "block": lambda: _block(arguments.quick),
+        "resnet": lambda: _resnet(arguments.quick, arguments.images, arguments.side),
         "starts": _starts,
         "faults": _faults,
         "generated": lambda: _generated(count),
@@ -524,6 +537,12 @@ def _block(quick: bool) -> None:
     best = _best(runs, 2 if quick else 5)
     figure("cuda: a training step of a residual block", best["cuda"] * 1e3, "CPU ms",
            compared=versions("jax"), jax=round(best["jax"] * 1e3, 3))  # fmt: skip
+
+
+def _resnet(quick: bool, count: int, side: int) -> None:
+    from lib.resnet import measure  # imports JAX
+
+    measure(quick, count, side)
 
 
 def _folders(path: Path, root: Path) -> Sequence[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 
 from aiosearch import cuda
 from aiosearch.cuda import LibraryChoice, LibraryPolicy
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+from resnetnetworks import ResNet, drawn, flat, jax_loss, jax_step, last_channels, layout, parts
 
 BLOCK = Path(__file__).parents[1] / "support" / "block.cu"
 
@@ -356,3 +360,37 @@ def test_a_step_of_a_residual_block_has_the_gradients_of_jax_and_learns() -> Non
         losses.append(float(loss[0]))
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.mark.parametrize("server", list(LibraryPolicy))
+def test_a_residual_network_has_the_gradients_of_jax_and_learns(server: LibraryPolicy) -> None:
+    """ResNet-50's layers, three blocks of them: of fifty over few numbers, rounding is large."""
+    laid = layout(4, 32, 10, (1, 2), 8)
+    network = ResNet(laid, choices=cuda.Choices(libraries=server))
+    images, labels = drawn(laid)
+    layers = [jnp.array(item) for item in parts(laid, network.params)]
+    loss = network.step(images, labels)
+    expected, slopes = jax.value_and_grad(jax_loss, 1)(laid, layers, images, labels)
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    turned = jax_loss(laid, last_channels(layers), images, labels, last=True)
+    np.testing.assert_allclose(turned, expected, rtol=1e-5)
+    for place, (actual, slope) in enumerate(zip(parts(laid, network.slopes), slopes, strict=True)):
+        largest = float(jnp.abs(slope).max())
+        np.testing.assert_allclose(actual, slope, atol=1e-4 * largest, err_msg=f"layer {place}")
+    losses = [loss, *(network.step(images, labels) for _ in range(5))]
+    assert losses == sorted(losses, reverse=True)
+    served = {item.server for item in network.module.library_choices}
+    assert server is LibraryPolicy.MEASURED or served == {server.value}
+
+
+def test_a_step_of_the_network_is_that_of_jax() -> None:
+    laid = layout(2, 32, 5, (1,), 4)
+    network = ResNet(laid, choices=cuda.Choices(libraries=LibraryPolicy.OURS))
+    images, labels = drawn(laid)
+    layers = [jnp.array(item) for item in parts(laid, network.params)]
+    velocity = [jnp.zeros_like(item) for item in layers]
+    step = jax_step(laid, 0.05, 0.9)
+    for _ in range(2):
+        network.step(images, labels, 0.05, 0.9)
+        layers, velocity, _ = step(layers, velocity, images, labels)
+    np.testing.assert_allclose(network.params, flat(layers), atol=1e-4)

@@ -12,9 +12,20 @@ import jax.numpy as jnp
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-from resnet50 import Layout
+from resnet50 import Layout, ResNet, drawn, layout
 
-__all__ = ["Layout", "flat", "jax_loss", "jax_step", "parts", "torch_step"]
+__all__ = [
+    "Layout",
+    "ResNet",
+    "drawn",
+    "flat",
+    "jax_loss",
+    "jax_step",
+    "last_channels",
+    "layout",
+    "parts",
+    "torch_step",
+]
 
 
 def parts(layout: Layout, params: Any) -> list[Any]:
@@ -38,35 +49,53 @@ def flat(listed: list[Any]) -> Any:
     return np.concatenate([np.asarray(item).reshape(-1) for item in listed])
 
 
-def jax_loss(layout: Layout, layers: list[Any], images: Any, labels: Any) -> Any:
-    """The mean cross entropy."""
+def last_channels(listed: list[Any]) -> list[Any]:
+    """The weights as a network takes them whose channels come last, which XLA prefers."""
+    return [item.transpose(2, 3, 1, 0) if item.ndim == 4 else item for item in listed]
+
+
+def jax_loss(
+    layout: Layout, layers: list[Any], images: Any, labels: Any, *, last: bool = False
+) -> Any:
+    """The mean cross entropy; with `last`, channels of images and filters come last."""
+    names = ("NHWC", "HWIO", "NHWC") if last else ("NCHW", "OIHW", "NCHW")
+    rows, pixels = ((0, 1, 2), (1, 2)) if last else ((0, 2, 3), (2, 3))
+
+    def along(channels: Any) -> Any:
+        return channels if last else channels[:, None, None]
 
     def unit(place: int, x: Any) -> Any:
         _, _, _, size, stride, _, clips, *_ = layout.units[place]
         w, scale, bias = layers[3 * place : 3 * place + 3]
         padding = ((size // 2, size // 2),) * 2
-        y = jax.lax.conv_general_dilated(x, w, (stride, stride), padding)
-        mean, spread = (f((0, 2, 3), keepdims=True) for f in (y.mean, y.var))
+        y = jax.lax.conv_general_dilated(x, w, (stride, stride), padding, dimension_numbers=names)
+        mean, spread = (f(rows, keepdims=True) for f in (y.mean, y.var))
         y = (y - mean) * jax.lax.rsqrt(spread + 1e-5)
-        y = y * scale[:, None, None] + bias[:, None, None]
+        y = y * along(scale) + along(bias)
         return jax.nn.relu(y) if clips else y
 
-    x, padding = unit(0, images), ((0, 0), (0, 0), (1, 1), (1, 1))
-    x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), padding)
+    def of_pixels(outer: Any, inner: Any) -> Any:
+        return (outer, inner, inner, outer) if last else (outer, outer, inner, inner)
+
+    x = unit(0, images.transpose(0, 2, 3, 1) if last else images)
+    window, strides, padding = of_pixels(1, 3), of_pixels(1, 2), of_pixels((0, 0), (1, 1))
+    x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, window, strides, padding)
     for first, shortcut, *_ in layout.blocks:
         y = unit(first + 2, unit(first + 1, unit(first, x)))
         x = jax.nn.relu(y + (x if shortcut < 0 else unit(shortcut, x)))
-    logits = x.mean((2, 3)) @ layers[-2].T + layers[-1]
+    logits = x.mean(pixels) @ layers[-2].T + layers[-1]
     chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1)
     return -chosen.mean()
 
 
-def jax_step(layout: Layout, rate: float, momentum: float) -> Callable[..., Any]:
+def jax_step(
+    layout: Layout, rate: float, momentum: float, *, last: bool = False
+) -> Callable[..., Any]:
     """A step of training as one function: `layers, velocity, loss = step(layers, velocity, ...)`"""
 
     def step(layers: list[Any], velocity: list[Any], images: Any, labels: Any) -> Any:
         def loss_of(layers: list[Any]) -> Any:
-            return jax_loss(layout, layers, images, labels)
+            return jax_loss(layout, layers, images, labels, last=last)
 
         loss, slopes = jax.value_and_grad(loss_of)(layers)
         velocity = jax.tree.map(lambda v, g: momentum * v + g, velocity, slopes)
