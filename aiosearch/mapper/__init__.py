@@ -39,7 +39,13 @@ if TYPE_CHECKING:
     )
     from .placement import place
     from .plans import PlacementPlan, read_plan
-    from .rematerialization import GradientPlan, KeepPolicy, fit_gradient
+    from .rematerialization import (
+        GradientPlan,
+        KeepPolicy,
+        ShardedGradient,
+        fit_gradient,
+        shard_gradient,
+    )
     from .sharding import ShardingPlan, shard
     from .splits import SplitSizes
     from .teams import Team
@@ -74,6 +80,7 @@ __all__ = [
     "PlacementPlan",
     "PlanError",
     "ProcessorKind",
+    "ShardedGradient",
     "ShardingPlan",
     "SplitSizes",
     "StepCostModel",
@@ -92,6 +99,7 @@ __all__ = [
     "read_plan",
     "read_program",
     "shard",
+    "shard_gradient",
     "write_cluster",
 ]
 
@@ -136,7 +144,9 @@ __getattr__ = lazily(
         "MeshCosts": ".layouts",
         "GradientPlan": ".rematerialization",
         "KeepPolicy": ".rematerialization",
+        "ShardedGradient": ".rematerialization",
         "fit_gradient": ".rematerialization",
+        "shard_gradient": ".rematerialization",
         "ShardingPlan": ".sharding",
         "shard": ".sharding",
         "SplitSizes": ".splits",

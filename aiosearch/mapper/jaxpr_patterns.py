@@ -197,7 +197,13 @@ def capture_patterns(function: Function, *args: PyTree, name: str = "") -> JaxPa
     Raises PatternError where nothing is computed, and PlanError for what has side effects.
     """
     flat, _ = trace(function, args)
-    return _Capturer(flat, name or str(getattr(function, "__name__", "function"))).captured()
+    return patterns_of(flat, name or str(getattr(function, "__name__", "function")))
+
+
+def patterns_of(flat: Flat, name: str, *, recurrences: bool = True) -> JaxPatterns:
+    """The patterns of a program that is traced; without `recurrences` a loop is not taken apart by
+    time, but is a map over its rows, or one piece where rows depend on each other."""
+    return _Capturer(flat, name, recurrences).captured()
 
 
 def _run_equation(equation: Equation, values: dict[int, Leaf], turns: int | None = None) -> None:
@@ -216,9 +222,10 @@ def _run_equation(equation: Equation, values: dict[int, Leaf], turns: int | None
 
 
 class _Capturer:
-    def __init__(self, flat: Flat, name: str) -> None:
+    def __init__(self, flat: Flat, name: str, recurrences: bool) -> None:
         self.flat = flat
         self.name = name
+        self.recurrences = recurrences
         self.definitions = flat.definitions()
         self.stored = self._stored()
         self.names = {value.number: f"x{at}" for at, value in enumerate(flat.inputs)}
@@ -322,7 +329,7 @@ class _Capturer:
             (operand, *_) = equation.inputs
             demands = self.pulled([(operand, Rows(0))], before)
             return PatternKind.REDUCE, operand.shape[0], 1, demands
-        if equation.name == "scan":
+        if equation.name == "scan" and self.recurrences:
             return self.recurrence(equation, position, before)
         rows = value.shape[0] if value.shape else 1
         if rows > 1 and requirement(equation, position, Rows(0)) is not None:

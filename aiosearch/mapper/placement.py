@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
@@ -22,21 +23,39 @@ from ..arguments import is_positive, is_whole, require
 from ..capture.jax_types import Function, Leaf, PyTree
 from .calibration import this_machine
 from .clusterfiles import read_cluster
-from .clusters import Cluster, ProcessorKind
-from .errors import PlanError
-from .plans import TRANSCENDENTAL, PlacementPlan, describe_plan, on_first_cpu, predict_teams
+from .clusters import MEGA, Cluster, ProcessorKind
+from .device_steps import (
+    DeviceSteps,
+    described_devices,
+    jax_devices,
+    predicted_speeds,
+    shared_out,
+)
+from .errors import PatternError, PlanError
+from .jaxpr_patterns import patterns_of
+from .plans import (
+    TRANSCENDENTAL,
+    PlacementPlan,
+    describe_plan,
+    function_name,
+    on_first_cpu,
+    predict_devices,
+    predict_teams,
+)
 from .rows.blocked import RowBlocks, RowRunner, memory_of
 from .rows.choice import choose_rows
 from .rows.demands import Pulled
 from .rows.equations import Flat, trace
 from .rows.evidence import compare
-from .rows.schedule_race import LEAST_GAIN, Choice, choose_schedule
+from .rows.schedule_race import LEAST_GAIN, Choice, choose_schedule, race_pair, timed
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 LEAST_SHARE = 0.5
 """How much of a program must be computed by rows for that to be tried."""
+SHARINGS = 4
+"""How often rows are shared out among devices at most, each time by the speeds measured before."""
 
 AnyPlan: TypeAlias = PlacementPlan[Any, Any]
 """A plan of a function of which no types are known."""
@@ -56,9 +75,10 @@ async def place(
     """Finds how a function runs fastest on this machine's cores, and gives it as a plan.
 
     - `cluster`: this machine's description, a file of it, or `auto` for what was measured or is
-      detected.
+      detected. Devices in it whose identifiers are those of devices of jax, such as `cpu:1` or
+      `gpu:0`, share the function's rows by their speeds, each with a program of its own.
     - `teams`: how many teams may share the rows; by default as many as there are cores.
-    - `memory`: bytes that a plan may need beside its arguments and results.
+    - `memory`: bytes that a plan may need, on each device, beside its arguments and results.
     - `seconds`: for how long schedules are measured.
 
     The plan is called as the function is, and gives what it gives: it is the original where no
@@ -142,6 +162,9 @@ class _Placer:
         return list(self._compiled(*values))
 
     def place(self, flat: Flat, teams: int, seconds: float) -> AnyPlan:
+        devices = jax_devices(described_devices(self.cluster))
+        if devices and list(devices.values()) != jax.devices("cpu")[:1]:
+            return self._place_on(devices, flat, seconds)
         pulled = choose_rows(flat)
         if pulled is None or pulled.share < LEAST_SHARE:
             return self._as_it_is(pulled, "its rows depend on each other")
@@ -178,6 +201,71 @@ class _Placer:
         )  # fmt: skip
         plan: AnyPlan = PlacementPlan(self.function, description, blocks, self.trees, choice)
         return plan.measure(*jax.tree_util.tree_unflatten(self.trees[0], self.leaves))
+
+    def _place_on(self, devices: dict[str, jax.Device], flat: Flat, seconds: float) -> AnyPlan:
+        """Shares rows out among devices by speeds that are predicted first and then measured."""
+        deadline = time.monotonic() + seconds
+        try:
+            patterns = patterns_of(flat, function_name(self.function), recurrences=False)
+        except PatternError as error:
+            return self._as_it_is(None, str(error))
+        speeds = predicted_speeds(patterns, self.cluster, next(iter(devices)))
+        best: tuple[float, DeviceSteps] | None = None
+        for _ in range(SHARINGS):
+            across = DeviceSteps(patterns, shared_out(patterns, speeds), devices)
+            if not self._holds(across):
+                break
+            timed(across, self.leaves)  # compiles
+            lap = min(timed(across, self.leaves) for _ in range(2))
+            if best is None or lap < best[0]:
+                best = lap, across
+            if time.monotonic() > deadline or self.stop.is_set():
+                break
+            speeds = self._measured_speeds(across, speeds)
+        if best is None:
+            return self._as_it_is(None, "no sharing among the devices fits their memory")
+        across = best[1]
+        gains = race_pair(self.original, across, self.leaves, deadline, self.stop)
+        fits = self.memory is None or self._needed() <= self.memory
+        choice = Choice(
+            winner=None, original_seconds=gains.usual, seconds=gains.seconds, gain=gains.gain,
+            tried=(),
+        )  # fmt: skip
+        if fits and gains.gain < LEAST_GAIN:
+            return self._as_it_is(
+                None, "no sharing among the devices was faster than jax.jit", choice
+            )
+        evidence = compare(self.original, across, self.leaves, seed=self.seed)
+        if not evidence.holds:
+            return self._as_it_is(None, f"what the devices compute is {evidence}", choice)
+        description = describe_plan(
+            self.function, self.leaves, None, None, choice=choice, evidence=evidence,
+            teams=predict_devices(self.cluster, across), across=across,
+        )  # fmt: skip
+        plan: AnyPlan = PlacementPlan(self.function, description, None, self.trees, choice, across)
+        return plan.measure(*jax.tree_util.tree_unflatten(self.trees[0], self.leaves))
+
+    def _holds(self, across: DeviceSteps) -> bool:
+        """Whether each device has room for what it would hold, and all of it fits the limit."""
+        described = described_devices(self.cluster)
+        held = across.device_bytes()
+        if any(size > described[device].size * MEGA for device, size in held.items()):
+            return False
+        return self.memory is None or across.temporary_bytes(self.leaves) <= self.memory
+
+    def _measured_speeds(self, across: DeviceSteps, speeds: dict[str, float]) -> dict[str, float]:
+        """Rows a second of each device, over all steps; as before where it computed none."""
+        across.laps(self.leaves)
+        laps = across.laps(self.leaves)
+        spent, rows = dict.fromkeys(speeds, 0.0), dict.fromkeys(speeds, 0)
+        for number, step in enumerate(across.steps):
+            for device in {part.device for part in step}:
+                spent[device] += laps[number, device]
+            for part in step:
+                rows[part.device] += part.rows
+        measured = {device: rows[device] / spent[device] for device in speeds if spent[device]}
+        least = min(measured.values())
+        return {device: measured.get(device, least) for device in speeds}
 
     def _needed(self) -> int:
         """Bytes that the original needs beside its arguments and results."""

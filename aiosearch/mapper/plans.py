@@ -20,7 +20,9 @@ from msgspec import Struct
 
 from ..capture.jax_types import Function, Leaf, PyTree
 from .clusters import MEGA, Cluster
+from .device_steps import DeviceSteps, Steps, jax_devices
 from .errors import PlanError
+from .jaxpr_patterns import patterns_of
 from .rows.blocked import RowBlocks, RowRunner, RowSchedule, memory_of
 from .rows.choice import choose_rows, rows_of
 from .rows.demands import Pulled
@@ -45,9 +47,13 @@ class PlanArgument(Struct, frozen=True):
 
 
 class RowTeam(Struct, frozen=True, kw_only=True):
-    """What a team does: its rows, and seconds predicted and measured, the latter 0 before."""
+    """What a team does: its rows, and seconds predicted and measured, the latter 0 before.
+
+    Where it is a device, `blocks` is how many parts of calls it computes in a step.
+    """
 
     name: str
+    step: int = 0
     first: int
     rows: int
     blocks: int
@@ -77,6 +83,10 @@ class Description(Struct, frozen=True, kw_only=True):
     reason: str
     """Why the original runs instead, if it does."""
     teams: tuple[RowTeam, ...]
+    steps: Steps = ()
+    """Which device computes what in which step; empty where one device runs all."""
+    devices: tuple[str, ...] = ()
+    """The devices of jax that steps name; arguments and results are on the first."""
 
 
 class PlacementPlan(Generic[P, R]):
@@ -89,10 +99,13 @@ class PlacementPlan(Generic[P, R]):
         blocks: RowBlocks | None,
         trees: tuple[PyTree, PyTree],
         choice: Choice | None = None,
+        device_steps: DeviceSteps | None = None,
     ) -> None:
         self.function = function
         self.description = description
         self.choice = choice
+        self.device_steps = device_steps
+        """The programs of devices, where several run the plan."""
         self._in, self._out = trees
         self._original = jax.jit(function)
         self._kinds = description.arguments
@@ -106,7 +119,7 @@ class PlacementPlan(Generic[P, R]):
     @property
     def is_original(self) -> bool:
         """Whether it runs the function as it was."""
-        return self._runner is None
+        return self._runner is None and self.device_steps is None
 
     def takes(self, *args: P.args, **kwargs: P.kwargs) -> bool:
         """Whether a call is of the kind that the plan was made for."""
@@ -117,14 +130,16 @@ class PlacementPlan(Generic[P, R]):
         leaves, tree = jax.tree_util.tree_flatten(args)
         runner = self._runner
         fits = not kwargs and tree == self._in and kinds_of(leaves) == self._kinds
+        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+        # Programs of several devices cannot be part of one that is being traced.
+        if self.device_steps is not None and fits and not traced:
+            across: R = jax.tree_util.tree_unflatten(self._out, self.device_steps(leaves))
+            return across
         # Blocks are compiled for the first CPU device; what lies elsewhere runs where it is.
         if runner is None or not fits or not all(map(on_first_cpu, leaves)):
             original: R = self._original(*args, **kwargs)
             return original
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-            results = self._within(leaves)
-        else:
-            results = runner(leaves)
+        results = self._within(leaves) if traced else runner(leaves)
         outcome: R = jax.tree_util.tree_unflatten(self._out, results)
         return outcome
 
@@ -151,9 +166,11 @@ class PlacementPlan(Generic[P, R]):
     def measure(self, *args: PyTree, runs: int = 5) -> PlacementPlan[P, R]:
         """Times each team by itself on these arguments, and gives the plan with these times."""
         runner = self._runner
+        leaves = jax.tree_util.tree_leaves(args)
+        if self.device_steps is not None:
+            return self._with_laps(self.device_steps, leaves, runs)
         if runner is None:
             return self
-        leaves = jax.tree_util.tree_leaves(args)
         whole = runner.prepared(leaves)
         wait_for(list(whole.values()))
         teams = []
@@ -169,9 +186,24 @@ class PlacementPlan(Generic[P, R]):
             self.function, description, runner.blocks, (self._in, self._out), self.choice
         )
 
+    def _with_laps(
+        self, device_steps: DeviceSteps, leaves: Sequence[Leaf], runs: int
+    ) -> PlacementPlan[P, R]:
+        device_steps(leaves)  # compiles
+        laps = [device_steps.laps(leaves) for _ in range(runs)]
+        teams = tuple(
+            msgspec.structs.replace(team, measured=min(lap[team.step, team.name] for lap in laps))
+            for team in self.description.teams
+        )
+        description = msgspec.structs.replace(self.description, teams=teams)
+        trees = (self._in, self._out)
+        return PlacementPlan(self.function, description, None, trees, self.choice, device_steps)
+
     def temporary_bytes(self, *args: PyTree) -> int:
         """Bytes that it needs beside arguments and results, as XLA plans them."""
         leaves = jax.tree_util.tree_leaves(args)
+        if self.device_steps is not None:
+            return self.device_steps.temporary_bytes(leaves)
         if self._runner is None:
             return memory_of(self._original.lower(*args).compile()).temporary
         return self._runner.temporary_bytes(leaves)
@@ -211,8 +243,13 @@ class PlacementPlan(Generic[P, R]):
         description = self.description
         if self.is_original:
             return f"{description.function} runs as it is: {description.reason}"
+        how = (
+            f"{len(description.steps)} steps"
+            if description.steps
+            else (f"{description.rows:,} rows")
+        )
         lines = [
-            f"{description.function}: {description.rows:,} rows, "
+            f"{description.function}: {how}, "
             f"{description.gain:.2f} times as fast as jax.jit in paired rounds (medians "
             f"{description.original_seconds * 1e3:.3g} and {description.seconds * 1e3:.3g} ms)",
             f"equal: {description.evidence}",
@@ -222,20 +259,31 @@ class PlacementPlan(Generic[P, R]):
         ]
         for team in description.teams:
             measured = f"{team.measured * 1e3:.3g} ms" if team.measured else "-"
+            name = f"{team.step} {team.name}" if description.steps else team.name
             lines.append(
-                f"{team.name:<8}{team.rows:>12,}{team.blocks:>8,}{team.bytes / MEGA:>9.1f}"
+                f"{name:<8}{team.rows:>12,}{team.blocks:>8,}{team.bytes / MEGA:>9.1f}"
                 f"{team.operations / MEGA:>9.0f}  {team.roof:<8}"
                 f"{team.predicted * 1e3:>9.3g} ms{measured:>12}"
             )
+        if self.device_steps is not None:
+            lines += [
+                f"before step {move.step}: rows {move.first} to {move.first + move.rows - 1} of "
+                f"{move.value} from {move.source} to {move.to}, {move.bytes / MEGA:.1f} MB"
+                for move in self.device_steps.transfers
+            ]
         return "\n".join(lines)
 
     def timeline(self) -> str:
         """An SVG of the teams in time, predicted and measured."""
-        bars = [
-            Bar(team.name, f"rows {team.first} to {team.first + team.rows - 1}", 0.0,
-                team.measured or self.description.seconds, team.predicted)
-            for team in self.description.teams
-        ]  # fmt: skip
+        bars, begins = [], 0.0
+        for step in sorted({team.step for team in self.description.teams}):
+            teams = [team for team in self.description.teams if team.step == step]
+            bars += [
+                Bar(team.name, f"rows {team.first} to {team.first + team.rows - 1}", begins,
+                    team.measured or self.description.seconds, team.predicted)
+                for team in teams
+            ]  # fmt: skip
+            begins += max(max(team.measured, team.predicted) for team in teams)
         if self.is_original:
             bars = [Bar("jax.jit", "as it is", 0.0, self.description.original_seconds, 0.0)]
         return draw_timeline(bars, self.description.function)
@@ -282,6 +330,11 @@ def read_plan(text: str | bytes, function: Callable[P, R], *args: PyTree) -> Pla
             "make a plan for these with place"
         )
     flat, out = trace(function, args)
+    if description.steps:
+        patterns = patterns_of(flat, function_name(function), recurrences=False)
+        devices = jax_devices(description.devices)
+        across = DeviceSteps(patterns, description.steps, devices)
+        return PlacementPlan(function, description, None, (tree, out), None, across)
     if description.schedule is None:
         return PlacementPlan(function, description, None, (tree, out))
     schedule = description.schedule
@@ -361,6 +414,22 @@ def predict_teams(
     return tuple(teams)
 
 
+def predict_devices(cluster: Cluster, across: DeviceSteps) -> tuple[RowTeam, ...]:
+    """What the roofline says of each device in each step."""
+    teams = []
+    for (step, device), predicted in across.predicted(cluster).items():
+        parts = [part for part in across.steps[step] if part.device == device]
+        largest = max(parts, key=lambda part: part.rows)
+        teams.append(
+            RowTeam(
+                name=device, step=step, first=largest.first, rows=largest.rows, blocks=len(parts),
+                bytes=predicted.bytes, operations=predicted.operations, roof=predicted.roof,
+                predicted=predicted.seconds,
+            )
+        )  # fmt: skip
+    return tuple(teams)
+
+
 def describe_plan(
     function: Function,
     leaves: Sequence[Leaf],
@@ -371,6 +440,7 @@ def describe_plan(
     evidence: RowEvidence | None = None,
     reason: str = "",
     teams: tuple[RowTeam, ...] = (),
+    across: DeviceSteps | None = None,
 ) -> Description:
     return Description(
         function=function_name(function),
@@ -384,6 +454,8 @@ def describe_plan(
         evidence=str(evidence) if evidence else "the original itself",
         reason=reason,
         teams=teams,
+        steps=across.steps if across else (),
+        devices=tuple(across.devices) if across else (),
     )
 
 

@@ -8,6 +8,10 @@ keep nothing but what each turn begins with. The function is traced, the body of
 is run under the policy, and the gradient is compiled: what it needs beside arguments and results is
 what XLA plans (`memory_analysis`), not what a model says. The first policy that fits is taken.
 
+`shard_gradient` does that on a mesh: each policy is planned with layouts for all values, with the
+stacks that loops keep on the devices or, at the price of the way there and back, in the memory of
+the host; of those that fit, the fastest is taken.
+
 Example, a loop of layers `x + silu(tanh(x @ w)) @ v`: everything is four arrays for each layer,
 products are two, and what a turn begins with is x alone.
 """
@@ -24,9 +28,11 @@ from msgspec import Struct
 
 from ..capture.jax_types import Atom, Function, Leaf, PyTree
 from .errors import PlanError
+from .layouts import MeshCosts
 from .rows.blocked import memory_of
 from .rows.equations import Equation, PrimitiveParams
 from .rows.frames import bind
+from .sharding import ShardingPlan, plan_layouts
 
 
 class KeepPolicy(enum.StrEnum):
@@ -89,6 +95,100 @@ def fit_gradient(
     raise PlanError(
         f"no gradient fits {memory:,} bytes: the least is {least.bytes:,}, which {least.policy}; "
         "allow more, or run smaller batches"
+    )
+
+
+class ShardedTrial(Struct, frozen=True):
+    """A way to compute a gradient on a mesh, its seconds by the model, and bytes on a device."""
+
+    policy: KeepPolicy
+    offloads: bool
+    """Whether what loops keep is in the memory of the host."""
+    seconds: float
+    bytes: int
+
+
+class ShardedGradient:
+    """A value and gradient on a mesh, as `shard_gradient` found it to fit."""
+
+    def __init__(self, plan: ShardingPlan, chosen: ShardedTrial, tried: tuple[ShardedTrial, ...]):
+        self.plan = plan
+        self.chosen = chosen
+        self.tried = tried
+        """Every way that was planned, the fastest first."""
+
+    def run(self, devices: Sequence[jax.Device]) -> Function:
+        """A jitted function that gives the value and the gradient, on these devices."""
+        return self.plan.run(devices)
+
+    def __repr__(self) -> str:
+        away = ", on the host" * self.chosen.offloads
+        return f"<gradient on a mesh that {self.chosen.policy}{away}: {self.chosen.bytes:,} bytes>"
+
+
+LIMITS = (1.0, 0.5, 0.25)
+"""Which shares of the memory are tried for arguments and results."""
+
+
+def shard_gradient(
+    function: Function,
+    *args: PyTree,
+    mesh: Sequence[int],
+    memory: int,
+    argnums: int | Sequence[int] = 0,
+    costs: MeshCosts | None = None,
+    devices: Sequence[jax.Device] | None = None,
+    seconds: float = 2.0,
+) -> ShardedGradient:
+    """The value and the gradient of a function on a mesh, the fastest way that fits the memory.
+
+    - `memory`: bytes that a device may hold, arguments and results included.
+    - `devices`: where it will run. With them every way is compiled until one fits by what XLA
+      plans; without them it fits by an estimate.
+    - `seconds`: for how long layouts within the limit are improved, for each way.
+
+    What loops keep for the way back, what is computed again, what is moved to the host, and how all
+    of it is divided are chosen together. Raises PlanError where nothing fits.
+    """
+    if memory < 1:
+        raise PlanError(f"memory must be a number of bytes above 0, not {memory}")
+    ways: list[tuple[ShardingPlan, ShardedTrial]] = []
+    refused: PlanError | None = None
+    for policy in KeepPolicy:
+        gradient = jax.value_and_grad(keeping(function, policy, *args), argnums=argnums)
+        seen: set[float] = set()
+        for share in LIMITS:
+            limit = int(memory * share)
+            try:
+                plan = plan_layouts(
+                    gradient, args, mesh, costs or MeshCosts(), limit, seconds, results=True
+                )
+            except PlanError as error:
+                refused = error
+                break
+            if plan.seconds in seen:
+                continue
+            seen.add(plan.seconds)
+            for way in filter(None, (plan, plan.with_offload())):
+                trial = ShardedTrial(policy, bool(way.offloaded), way.seconds, way.device_bytes)
+                ways.append((way, trial))
+    ways.sort(key=lambda way: way[1].seconds)
+    tried: list[ShardedTrial] = []
+    for plan, trial in ways:
+        if devices is not None:
+            run: Leaf = plan.run(devices)  # a jitted function, which has no type of its own
+            held = memory_of(run.lower(*args).compile())
+            size = held.arguments + held.results + held.temporary
+            trial = ShardedTrial(trial.policy, trial.offloads, trial.seconds, size)
+        tried.append(trial)
+        if trial.bytes <= memory:
+            return ShardedGradient(plan, trial, tuple(tried))
+    if not tried and refused is not None:
+        raise refused
+    least = min(tried, key=lambda trial: trial.bytes)
+    raise PlanError(
+        f"no gradient fits {memory:,} bytes on each device: the least is {least.bytes:,}, which "
+        f"{least.policy}; allow more, use more devices, or run smaller batches"
     )
 
 

@@ -16,6 +16,11 @@ is in the graph once, with what it carries in one layout, and counts as often as
 Example, a mesh of 4 and `x @ w1 @ w2` with few rows: dividing the columns of w1 and the rows of w2
 computes a quarter each, and one sum over all devices is all that moves.
 
+A loop over layers may also be a pipeline: along one axis of the mesh each device has some of the
+layers, and parts of what the loop carries pass from device to device. Which dimension the parts
+are of is a layout too, over an axis of turns in time (`MeshShape`), along which nothing may be
+gathered or summed. Each axis and a few numbers of parts are tried, and the least is taken.
+
 Invariant: the program that runs is made of the same choices as the cost, collective by collective
 (`_Executor`), so that the bytes that are predicted are those in the compiled program.
 
@@ -24,14 +29,10 @@ Cost: layouts ** (width of the graph + 1), in numpy. Layers that differ are not 
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -40,21 +41,24 @@ from jax import lax
 from msgspec import Struct
 
 from ..capture.jax_types import Function, Leaf, PyTree
-from .assignment.elimination import Costs, eliminate
+from .assignment.elimination import GAP, Costs, eliminate_within
 from .errors import PlanError
 from .layouts import (
     PARTIAL,
+    PERMUTE,
     EquationLayout,
-    EquationLayouts,
     Layout,
+    LayoutGraph,
+    LayoutNode,
+    LoopLayouts,
     MeshCosts,
     MeshShape,
+    Pipeline,
     item_size,
     local_rule,
     moves,
-    shifted,
+    pipelines,
 )
-from .rows.demands import work_of
 from .rows.equations import (
     Atom,
     Equation,
@@ -62,216 +66,10 @@ from .rows.equations import (
     FlatValue,
     Known,
     PrimitiveParams,
-    flatten_jaxpr,
     trace,
 )
 from .rows.evidence import RowEvidence, compare
 from .rows.frames import bind
-from .rows.rules import ELEMENTWISE
-
-TIE = 1e-21
-"""Seconds for a byte of arguments where nothing else tells plans apart."""
-PRICES = 8
-"""How many prices of a byte are tried for each part of the search within memory."""
-GAP = 0.005
-"""How far above the bound, relative to it, a plan within memory may stay."""
-
-
-Key: TypeAlias = tuple[int, int]
-"""A value: its scope, as bodies number theirs anew, and its number."""
-
-
-@dataclass
-class _Variable:
-    """A variable of the graph: its domain, what each choice costs, and what it is a choice of."""
-
-    shape: tuple[int, ...]
-    item: int
-    results: list[Layout]
-    """By choice: the layout of the value."""
-    strategies: list[EquationLayout]
-    """By choice: how the equation runs; empty for inputs, and for what loops carry."""
-    costs: Costs
-
-
-@dataclass
-class _Node:
-    """An equation that runs, or a loop with those of its body."""
-
-    equation: Equation
-    scope: int
-    variable: int | None = None
-    body: _LoopBody | None = None
-
-
-@dataclass
-class _LoopBody:
-    flat: Flat
-    scope: int
-    inputs: list[int]
-    """The variables of what comes in, by position."""
-    nodes: list[_Node]
-    stacked: list[int]
-    """The variables of what is stacked over time."""
-
-
-@dataclass
-class _LayoutGraph:
-    """Variables and edges of a function, and the nodes that run."""
-
-    mesh: MeshShape
-    variables: list[_Variable] = field(default_factory=list)
-    homes: dict[Key, int] = field(default_factory=dict)
-    """By value: the variable whose layout it has."""
-    edges: dict[tuple[int, int], Costs] = field(default_factory=dict)
-    _scopes: int = 0
-
-    def scope(self) -> int:
-        self._scopes += 1
-        return self._scopes - 1
-
-    def add(self, variable: _Variable) -> int:
-        self.variables.append(variable)
-        return len(self.variables) - 1
-
-    def value(self, value: FlatValue, layouts: list[Layout] | None = None) -> int:
-        """A variable for a value that comes in."""
-        chosen = self.mesh.layouts(value.shape) if layouts is None else layouts
-        return self.add(_Variable(value.shape, item_size(value), chosen, [], np.zeros(len(chosen))))
-
-    def connect(
-        self, source: int, to: int, layouts: Callable[[int], Layout], times: int = 1
-    ) -> None:
-        """An edge: what it takes to bring a value into the layout that each choice wants."""
-        a, b = self.variables[source], self.variables[to]
-        needed = [layouts(choice) for choice in range(len(b.results))]
-        distinct = list(dict.fromkeys(needed))
-        table = np.array(
-            [
-                [self.mesh.moving(have, want, a.shape, a.item) for want in distinct]
-                for have in a.results
-            ]
-        ).reshape(len(a.results), len(distinct))
-        costs = times * table[:, [distinct.index(want) for want in needed]]
-        if source == to:
-            a.costs = a.costs + np.diagonal(costs)
-            return
-        key, costs = ((source, to), costs) if source < to else ((to, source), costs.T)
-        self.edges[key] = self.edges.get(key, 0) + costs
-
-    def build(self, flat: Flat, scope: int, times: int) -> list[_Node]:
-        ways = EquationLayouts(self.mesh)
-        nodes = []
-        for equation in flat.equations:
-            if equation.name == "scan":
-                nodes.append(self._loop(equation, scope, times))
-                continue
-            follows = _follows(equation)
-            if follows is not None and (scope, follows.number) in self.homes:
-                # One operand, element by element: it stays as that is, and has no choice.
-                self.homes[scope, equation.outputs[0].number] = self.homes[scope, follows.number]
-                nodes.append(_Node(equation, scope))
-                continue
-            strategies = ways.of(equation)
-            costs = np.array([times * self._seconds(equation, strategy) for strategy in strategies])
-            value = equation.outputs[0]
-            variable = self.add(
-                _Variable(
-                    value.shape,
-                    item_size(value),
-                    [strategy.result for strategy in strategies],
-                    strategies,
-                    costs,
-                )
-            )
-            for result in equation.outputs:
-                self.homes[scope, result.number] = variable
-            for at, atom in enumerate(equation.inputs):
-                if isinstance(atom, FlatValue):
-                    self.connect(
-                        self.homes[scope, atom.number],
-                        variable,
-                        lambda choice, at=at, ways=strategies: ways[choice].operands[at],  # type: ignore[misc]  # defaults bind the loop's values
-                        times,
-                    )
-            nodes.append(_Node(equation, scope, variable))
-        return nodes
-
-    def _seconds(self, equation: Equation, strategy: EquationLayout) -> float:
-        """The longer of computing and of passing through memory, and the sums behind it."""
-        mesh, costs = self.mesh, self.mesh.costs
-        value = equation.outputs[0]
-        work = work_of(equation, value) * (2 if equation.name == "dot_general" else 1)
-        size = sum(
-            math.prod(mesh.local(layout, atom.shape)) * item_size(atom)
-            for layout, atom in zip(strategy.operands, equation.inputs, strict=True)
-            if isinstance(atom, FlatValue)
-        )
-        result = math.prod(mesh.local(strategy.result, value.shape)) * item_size(value)
-        seconds = max(work / strategy.divided / costs.operations, (size + result) / costs.memory)
-        return seconds + sum(
-            costs.collective("psum", result, mesh.shape[axis])
-            for axis in strategy.summed
-            if mesh.shape[axis] > 1
-        )
-
-    def _loop(self, equation: Equation, scope: int, times: int) -> _Node:
-        params = equation.params
-        constants, carries = params["num_consts"], params["num_carry"]
-        turns = max(1, params["length"]) * times
-        body, inner = flatten_jaxpr(params["jaxpr"]), self.scope()
-        inputs = []
-        for at, (atom, value) in enumerate(zip(equation.inputs, body.inputs, strict=True)):
-            variable = self.value(value)
-            self.homes[inner, value.number] = variable
-            inputs.append(variable)
-            if isinstance(atom, FlatValue):
-                # Slices over time are divided as the stack is, whose axis 0 stays whole.
-                lead = at >= constants + carries
-                self.connect(
-                    self.homes[scope, atom.number],
-                    variable,
-                    lambda choice, v=variable, lead=lead: self.outer(v, choice, lead),  # type: ignore[misc]  # defaults bind the loop's values
-                    times,
-                )
-        nodes = self.build(body, inner, turns)
-        stacked = []
-        for at, (atom, result) in enumerate(zip(body.outputs, equation.outputs, strict=True)):
-            if at < carries:
-                variable = inputs[constants + at]
-                self.homes[scope, result.number] = variable
-            else:
-                layouts = [layout for layout in self.mesh.layouts(result.shape) if 0 not in layout]
-                variable = self.value(result, layouts)
-                self.homes[scope, result.number] = variable
-                stacked.append(variable)
-            if isinstance(atom, FlatValue):
-                self.connect(
-                    self.homes[inner, atom.number],
-                    variable,
-                    lambda choice, v=variable, lead=at >= carries: self.within(v, choice, lead),  # type: ignore[misc]  # defaults bind the loop's values
-                    turns,
-                )
-        return _Node(equation, scope, body=_LoopBody(body, inner, inputs, nodes, stacked))
-
-    def outer(self, variable: int, choice: int, lead: bool) -> Layout:
-        return shifted(self.variables[variable].results[choice], int(lead))
-
-    def within(self, variable: int, choice: int, lead: bool) -> Layout:
-        return shifted(self.variables[variable].results[choice], -int(lead))
-
-
-def _follows(equation: Equation) -> FlatValue | None:
-    """The one operand of a function element by element, all others being numbers."""
-    if equation.name not in ELEMENTWISE or len(equation.outputs) != 1:
-        return None
-    arrays = [atom for atom in equation.inputs if atom.shape]
-    if len(arrays) != 1 or not isinstance(arrays[0], FlatValue):
-        return None
-    numbers = [atom for atom in equation.inputs if not atom.shape]
-    if any(isinstance(atom, FlatValue) for atom in numbers):
-        return None
-    return arrays[0] if arrays[0].shape == equation.outputs[0].shape else None
 
 
 class CollectiveUse(Struct, frozen=True):
@@ -290,17 +88,20 @@ class ShardingPlan:
         function: Function,
         flat: Flat,
         trees: tuple[PyTree, PyTree],
-        graph: _LayoutGraph,
-        nodes: list[_Node],
+        graph: LayoutGraph,
+        nodes: list[LayoutNode],
         chosen: list[int],
         seconds: float,
         bound: float,
+        offloaded: frozenset[int] = frozenset(),
     ) -> None:
         self.function = function
         self.seconds = seconds
         """What it takes by the model."""
         self.bound = bound
         """What no plan goes below, by the model."""
+        self.offloaded = offloaded
+        """The numbers of stacks that loops leave in the memory of the host for later loops."""
         self._flat, self._trees = flat, trees
         self._graph, self._nodes, self._chosen = graph, nodes, chosen
 
@@ -315,7 +116,15 @@ class ShardingPlan:
     @property
     def arguments(self) -> list[Layout]:
         """The layout of each array that comes in."""
-        return [self.layout(self._graph.homes[0, value.number]) for value in self._flat.inputs]
+        axes = len(self._graph.mesh.devices)
+        return [
+            self.layout(self._graph.homes[0, value.number])[:axes] for value in self._flat.inputs
+        ]
+
+    @property
+    def pipeline(self) -> Pipeline | None:
+        """The loop that is a pipeline, if any."""
+        return self._graph.pipeline
 
     def specs(self, names: Sequence[str]) -> list[PyTree]:
         """The layouts of the arguments as `PartitionSpec`s over axes of these names."""
@@ -329,13 +138,59 @@ class ShardingPlan:
         """Bytes of the arguments on a device."""
         return sum(
             math.prod(self._graph.mesh.local(layout, value.shape)) * item_size(value)
-            for layout, value in zip(self.arguments, self._flat.inputs, strict=True)
+            for value in self._flat.inputs
+            for layout in (self.layout(self._graph.homes[0, value.number]),)
         )
+
+    @cached_property
+    def device_bytes(self) -> int:
+        """The most that a device holds at once, arguments and results included: an estimate, as XLA
+        never stores some of what is counted here."""
+        return _Residence(self).most()
+
+    def with_offload(self) -> ShardingPlan | None:
+        """The same plan with all stacks that one loop fills and others read in the memory of the
+        host; None where there are none. Each goes there once, and back once for each loop."""
+        written = {
+            value.number
+            for node in self._nodes
+            if node.body is not None
+            for value in node.equation.outputs[node.equation.params["num_carry"] :]
+        }
+        read: dict[int, int] = {}
+        for node in self._nodes:
+            params = node.equation.params
+            first = params["num_consts"] + params["num_carry"] if node.body is not None else 0
+            for at, atom in enumerate(node.equation.inputs):
+                if not isinstance(atom, FlatValue) or atom.number not in written:
+                    continue
+                read[atom.number] = read.get(atom.number, 0) + 1
+                # On the host it can be read slice by slice, but not be brought to another layout.
+                if node.body is None or at < first or self._is_moved(node, at, atom.number):
+                    written.discard(atom.number)
+        results = {atom.number for atom in self._flat.outputs if isinstance(atom, FlatValue)}
+        kept = frozenset(written & read.keys() - results)
+        if not kept or self.pipeline is not None:
+            return None
+        residence = _Residence(self)
+        moved = sum(residence.bytes_of(0, number) * (1 + read[number]) for number in kept)
+        seconds = self.seconds + moved / self._graph.mesh.costs.host
+        return ShardingPlan(
+            self.function, self._flat, self._trees, self._graph, self._nodes, self._chosen, seconds,
+            self.bound, kept,
+        )  # fmt: skip
+
+    def _is_moved(self, node: LayoutNode, at: int, number: int) -> bool:
+        """Whether a loop reads a stack in another layout than the one that it has."""
+        assert node.body is not None, "only loops read slice by slice"
+        variable = node.body.inputs[at]
+        wanted = self._graph.outer(node.body, variable, self._chosen[variable], lead=True)
+        return wanted != self.layout(self._graph.homes[0, number])
 
     @cached_property
     def collectives(self) -> list[CollectiveUse]:
         """Every collective that runs, in order, counted while the program is traced."""
-        executor = _Executor(self, [str(n) for n in range(len(self._graph.mesh.shape))])
+        executor = _Executor(self, [str(n) for n in range(len(self._graph.mesh.devices))])
         executor.dry(self._flat)
         return executor.used
 
@@ -346,7 +201,7 @@ class ShardingPlan:
 
     def run(self, devices: Sequence[jax.Device]) -> Function:
         """A jitted function that takes and gives what the original does, on these devices."""
-        shape = self._graph.mesh.shape
+        shape = self._graph.mesh.devices
         if len(devices) != math.prod(shape):
             raise PlanError(
                 f"the plan is for a mesh of {' x '.join(map(str, shape))} devices, not for "
@@ -356,7 +211,7 @@ class ShardingPlan:
         mesh = jax.sharding.Mesh(np.array(devices).reshape(shape), names)
         executor = _Executor(self, names)
         outputs = [
-            partition(executor.layout_of(0, atom), len(atom.shape), names)
+            partition(executor.layout_of(0, atom)[: len(names)], len(atom.shape), names)
             for atom in self._flat.outputs
         ]
         mapped = jax.shard_map(
@@ -391,20 +246,75 @@ class ShardingPlan:
 
     def explain(self) -> str:
         """A table: the layout of each argument, then the collectives by kind."""
-        names = [f"m{n}" for n in range(len(self._graph.mesh.shape))]
+        names = [f"m{n}" for n in range(len(self._graph.mesh.devices))]
         lines = [
-            f"mesh {' x '.join(map(str, self._graph.mesh.shape))}: {self.seconds * 1e3:.3g} ms by "
-            f"the model, at most {self.gap:.1%} above the best",
+            f"mesh {' x '.join(map(str, self._graph.mesh.devices))}: {self.seconds * 1e3:.3g} ms "
+            f"by the model, at most {self.gap:.1%} above the best",
             f"{self.argument_bytes:,} bytes of arguments a device",
         ]
         for value, spec in zip(self._flat.inputs, self.specs(names), strict=True):
             lines.append(f"  argument {list(value.shape)}: {spec}")
+        if self.pipeline is not None:
+            lines.append(
+                f"  a loop in {len(self.pipeline.order)} stages along m{self.pipeline.axis}, "
+                f"through which {self.pipeline.parts} parts pass"
+            )
         for kind in dict.fromkeys(use.kind for use in self.collectives):
             uses = [use for use in self.collectives if use.kind == kind]
             count = sum(use.times for use in uses)
             size = sum(use.times * use.bytes for use in uses)
             lines.append(f"  {kind}: {count} times, {size:,} bytes")
         return "\n".join(lines)
+
+
+class _Residence:
+    """How many bytes a device holds while a plan runs: from where a value is computed to where it
+    is read last."""
+
+    def __init__(self, plan: ShardingPlan) -> None:
+        self.graph = plan._graph
+        self.chosen = plan._chosen
+        self.nodes = plan._nodes
+        self.flat = plan._flat
+        self.offloaded = plan.offloaded
+
+    def most(self) -> int:
+        arguments = sum(self.bytes_of(0, value.number) for value in self.flat.inputs)
+        return round(arguments + self._most(self.flat, self.nodes, 0))
+
+    def bytes_of(self, scope: int, number: int) -> float:
+        home = self.graph.homes[scope, number]
+        variable = self.graph.variables[home]
+        layout = variable.results[self.chosen[home]]
+        return float(math.prod(self.graph.mesh.local(layout, variable.shape)) * variable.item)
+
+    def _most(self, flat: Flat, nodes: Sequence[LayoutNode], scope: int) -> float:
+        """The most beside what comes in."""
+        last = {
+            atom.number: at
+            for at, node in enumerate(nodes)
+            for atom in node.equation.inputs
+            if isinstance(atom, FlatValue)
+        }
+        results = {atom.number for atom in flat.outputs if isinstance(atom, FlatValue)}
+        live: dict[int, float] = {}
+        most = 0.0
+        for at, node in enumerate(nodes):
+            away = self.offloaded if scope == 0 else frozenset()
+            for value in node.equation.outputs:
+                live[value.number] = (
+                    0.0 if value.number in away else self.bytes_of(scope, value.number)
+                )
+            body = node.body
+            within = 0.0
+            if body is not None:
+                # A turn has slices of its own, and what it carries is there before and after.
+                within = sum(self.bytes_of(body.scope, v.number) for v in body.flat.inputs)
+                within += self._most(body.flat, body.nodes, body.scope)
+            most = max(most, sum(live.values()) + within)
+            for number in [n for n in live if n not in results and last.get(n, -1) <= at]:
+                del live[number]
+        return most
 
 
 def partition(layout: Layout, rank: int, names: Sequence[str]) -> PyTree:
@@ -426,10 +336,13 @@ class _Executor:
         self.nodes = plan._nodes
         self.flat = plan._flat
         self.chosen = plan._chosen
+        self.offloaded = plan.offloaded
         self.names = names
         self.used: list[CollectiveUse] = []
         self._counting = False
         self._times = 1
+        self._turn: Leaf = 0
+        """Which part is computed, inside of a pipeline."""
 
     def layout_of(self, scope: int, atom: Atom) -> Layout:
         if isinstance(atom, Known):
@@ -452,7 +365,7 @@ class _Executor:
         self._counting = True
         self._body(self.nodes, 0, {})
 
-    def _body(self, nodes: Sequence[_Node], scope: int, values: dict[int, Leaf]) -> None:
+    def _body(self, nodes: Sequence[LayoutNode], scope: int, values: dict[int, Leaf]) -> None:
         # What several equations want in the same layout is brought there once.
         moved: dict[tuple[int, Layout], Leaf] = {}
         for node in nodes:
@@ -528,11 +441,13 @@ class _Executor:
         if self._counting:
             return None
         for move in moves(source, to):
-            name, devices = self.names[move.axis], self.mesh.shape[move.axis]
+            is_turn = move.axis == self.mesh.turns
+            name = None if is_turn else self.names[move.axis]
+            devices = self.mesh.shape[move.axis]
             if move.source is None:
                 assert move.to is not None, "a move comes from or goes to a dimension"
                 rows = array.shape[move.to] // devices
-                start = lax.axis_index(name) * rows
+                start = (self._turn if name is None else lax.axis_index(name)) * rows
                 array = lax.dynamic_slice_in_dim(array, start, rows, move.to)
             elif move.to is None:
                 array = lax.all_gather(array, name, axis=move.source, tiled=True)
@@ -549,7 +464,7 @@ class _Executor:
 
     def _loop(
         self,
-        node: _Node,
+        node: LayoutNode,
         scope: int,
         values: dict[int, Leaf],
         moved: dict[tuple[int, Layout], Leaf],
@@ -561,7 +476,8 @@ class _Executor:
         operands = []
         for at, atom in enumerate(equation.inputs):
             lead = at >= constants + carries
-            layout = self.graph.outer(body.inputs[at], self.chosen[body.inputs[at]], lead)
+            variable = body.inputs[at]
+            layout = self.graph.outer(body, variable, self.chosen[variable], lead)
             operands.append(self._bring(scope, atom, layout, values, moved))
 
         layouts = [
@@ -572,8 +488,23 @@ class _Executor:
             ]
         ]
 
+        # Numbers are the function's own: bodies of loops number their values anew.
+        away = self.offloaded if scope == 0 else frozenset()
+        left_away = [value.number in away for value in equation.outputs[carries:]]
+        fetched = [
+            isinstance(atom, FlatValue) and atom.number in away
+            for atom in equation.inputs[constants + carries :]
+        ]
+
         def turn(state: list[Leaf], slices: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]:
-            arrays = [*operands[:constants], *state, *slices]
+            slices = [
+                self._to("Device", part) if is_away else part
+                for part, is_away in zip(slices, fetched, strict=True)
+            ]
+            arrays = [
+                array if constants <= at < constants + carries else self._part(body, at, array)
+                for at, array in enumerate((*operands[:constants], *state, *slices))
+            ]
             inner = {
                 value.number: array for value, array in zip(body.flat.inputs, arrays, strict=True)
             }
@@ -583,8 +514,15 @@ class _Executor:
                 self._bring(body.scope, atom, layout, inner, brought)
                 for atom, layout in zip(body.flat.outputs, layouts, strict=True)
             ]
-            return results[:carries], results[carries:]
+            stacked = [
+                self._to("Host", result) if is_away else result
+                for result, is_away in zip(results[carries:], left_away, strict=True)
+            ]
+            return results[:carries], stacked
 
+        if body.pipeline is not None:
+            self._pipeline(node, body.pipeline, operands, turn, values)
+            return
         if self._counting:
             times, self._times = self._times, self._times * max(1, params["length"])
             turn([None] * carries, [None] * (len(operands) - constants - carries))
@@ -601,6 +539,101 @@ class _Executor:
         values.update(
             zip((each.number for each in equation.outputs), [*final, *stacks], strict=True)
         )
+
+    def _to(self, space: str, array: Leaf) -> Leaf:
+        """An array in the memory of the device, or of its `Host`."""
+        return None if self._counting else jax.device_put(array, getattr(jax.memory.Space, space))
+
+    def _part(self, body: LoopLayouts, at: int, array: Leaf) -> Leaf:
+        """Of what comes into a turn of a loop beside what it carries: in a pipeline, the part of it
+        that the turn's part needs."""
+        variable = body.inputs[at]
+        layout = self.graph.variables[variable].results[self.chosen[variable]]
+        if body.pipeline is None or layout[-1] is None:
+            return array
+        return self._move(array, (*layout[:-1], None), layout, body.flat.inputs[at].shape, 0)
+
+    def _pipeline(
+        self,
+        node: LayoutNode,
+        pipeline: Pipeline,
+        operands: Sequence[Leaf],
+        turn: Callable[[list[Leaf], list[Leaf]], tuple[list[Leaf], list[Leaf]]],
+        values: dict[int, Leaf],
+    ) -> None:
+        """Runs a loop in stages: in each tick a device takes what the stage before has handed on,
+        or, as the first, the next part; computes its layers; and hands that on.
+
+        While the pipeline fills and empties, some devices compute what nobody takes: a part that
+        they have computed before, or zeros. What the last stage has when its first part comes is
+        written over by that part.
+        """
+        body, equation = node.body, node.equation
+        assert body is not None, "only loops are pipelines"
+        constants, carries = equation.params["num_consts"], equation.params["num_carry"]
+        stages, axis = len(pipeline.order), pipeline.axis
+        variables = body.inputs[constants : constants + carries]
+        inside = [self.graph.variables[at].results[self.chosen[at]] for at in variables]
+        shapes = [value.shape for value in equation.outputs]
+        items = [item_size(value) for value in equation.outputs]
+        sizes = [
+            math.prod(self.mesh.local(layout, shape)) * item
+            for layout, shape, item in zip(inside, shapes, items, strict=True)
+        ]
+        if self._counting:
+            times = self._times
+            self._times = times * pipeline.ticks * (equation.params["length"] // stages)
+            turn([None] * carries, [None] * (len(operands) - constants - carries))
+            self._times = times * pipeline.ticks
+            for size in sizes:
+                self._count(PERMUTE, size, stages)
+            self._times = times
+            for size in sizes:
+                self._count("psum", size * pipeline.parts, stages)
+            return
+        permute: Function = lax.ppermute  # which jax leaves without types, as it does `psum`
+        add: Function = lax.psum
+        name = self.names[axis]
+        ranks = jnp.asarray([pipeline.order.index(at) for at in range(stages)])
+        rank = ranks[lax.axis_index(name)]
+        starts = operands[constants : constants + carries]
+        layers = operands[constants + carries :]
+        wholes = [self.graph.outer(body, at, self.chosen[at], lead=False) for at in variables]
+
+        def tick(state: tuple[list[Leaf], list[Leaf]], at: Leaf) -> tuple[PyTree, None]:
+            handed, results = state
+            self._turn = jnp.clip(at - rank, 0, pipeline.parts - 1)
+            fresh = [
+                self._move(array, whole, layout, shape, item)
+                for array, whole, layout, shape, item in zip(
+                    starts, wholes, inside, shapes, items, strict=True
+                )
+            ]
+            entering = [jnp.where(rank == 0, a, b) for a, b in zip(fresh, handed, strict=True)]
+            passed, _ = lax.scan(
+                turn,
+                entering,
+                list(layers),
+                length=equation.params["length"] // stages,
+                reverse=equation.params["reverse"],
+                unroll=equation.params["unroll"],
+            )
+            written = []
+            for result, part, layout in zip(results, passed, inside, strict=True):
+                dimension = layout[-1]
+                assert dimension is not None, "what is carried has parts"
+                start = self._turn * part.shape[dimension]
+                written.append(lax.dynamic_update_slice_in_dim(result, part, start, dimension))
+            links = list(zip(pipeline.order, pipeline.order[1:], strict=False))
+            return ([permute(part, name, links) for part in passed], written), None
+
+        parts = [jnp.zeros(self.mesh.local(layout, shape), start.dtype)
+                 for layout, shape, start in zip(inside, shapes, starts, strict=True)]  # fmt: skip
+        state = (parts, [jnp.zeros_like(start) for start in starts])
+        (_, results), _ = lax.scan(tick, state, jnp.arange(pipeline.ticks))
+        last = rank == stages - 1
+        given = [add(jnp.where(last, result, 0), name) for result in results]
+        values.update(zip((value.number for value in equation.outputs), given, strict=True))
 
 
 def shard(
@@ -622,139 +655,84 @@ def shard(
     there is by the model; with it, `gap` says how far the best may be below. Raises PlanError where
     no plan fits.
     """
+    return plan_layouts(function, args, mesh, costs or MeshCosts(), memory, seconds)
+
+
+def plan_layouts(
+    function: Function,
+    args: Sequence[PyTree],
+    mesh: Sequence[int],
+    costs: MeshCosts,
+    memory: int | None,
+    seconds: float,
+    *,
+    results: bool = False,
+) -> ShardingPlan:
+    """What `shard` does; with `results` the limit is on those as well as on arguments."""
     if not mesh or any(devices < 1 for devices in mesh):
         raise PlanError(f"a mesh has axes of at least one device, not {tuple(mesh)}")
     flat, out = trace(function, args)
     _, tree = jax.tree_util.tree_flatten(args)
-    graph = _LayoutGraph(MeshShape(mesh, costs or MeshCosts()))
-    scope = graph.scope()
-    for value in flat.inputs:
-        graph.homes[scope, value.number] = graph.value(value)
-    nodes = graph.build(flat, scope, 1)
-    chosen, seconds, bound = _within_memory(graph, flat, memory, seconds)
-    return ShardingPlan(function, flat, (tree, out), graph, nodes, chosen, seconds, bound)
-
-
-@dataclass(frozen=True)
-class _Limited:
-    """A part of the search within memory: what each argument may take at most and at least."""
-
-    bound: float
-    ranges: tuple[tuple[float, float], ...]
-    """By argument: bytes on a device that its layout may have."""
-    price: float
-    split: tuple[int, float] | None
-    """The argument that is to be decided next, and the bytes that part its layouts."""
-
-
-def _within_memory(
-    graph: _LayoutGraph, flat: Flat, memory: int | None, seconds: float
-) -> tuple[list[int], float, float]:
-    """The choices, their seconds, and a bound below which no plan goes that fits.
-
-    A price on each byte of arguments makes the limited problem an unlimited one; whatever the
-    price, its optimum less the price of the limit is such a bound. Where the best plan that fits is
-    above it, layouts of an argument are parted by their bytes, and both parts are bounded anew:
-    branch and bound, the lowest bound first, until the gap is closed or the seconds are over.
-    """
-    unary = [variable.costs for variable in graph.variables]
-    sizes = [np.zeros(len(costs)) for costs in unary]
-    arguments = [graph.homes[0, value.number] for value in flat.inputs]
-    for value, at in zip(flat.inputs, arguments, strict=True):
-        for choice, layout in enumerate(graph.variables[at].results):
-            sizes[at][choice] = math.prod(graph.mesh.local(layout, value.shape)) * item_size(value)
-
-    def solve(
-        price: float, ranges: Sequence[tuple[float, float]] | None = None
-    ) -> tuple[list[int], float, float]:
-        priced = [costs + price * size for costs, size in zip(unary, sizes, strict=True)]
-        for at, (low, high) in zip(arguments, ranges or (), strict=ranges is not None):
-            outside = (sizes[at] < low) | (sizes[at] > high)
-            priced[at] = np.where(outside, np.inf, priced[at])
-        chosen, total = eliminate(priced, graph.edges)
-        used = sum(size[choice] for size, choice in zip(sizes, chosen, strict=True))
-        return chosen, total - price * used, float(used)
-
-    # Of plans that take equally long, that which holds less: by a price that decides nothing else.
-    chosen, least, used = solve(TIE)
-    slack = TIE * sum(float(size.max()) for size in sizes)
-    if memory is None or used <= memory:
-        return chosen, least, least + TIE * used - slack
-    smallest = sum(float(size.min()) for size in sizes)
-    if smallest > memory:
-        raise PlanError(
-            f"the arguments take {smallest:,.0f} bytes on each device however they are divided, "
-            f"and {memory:,} are allowed; use more devices or allow more"
-        )
-    best: tuple[list[int], float] = ([], math.inf)
-    # At a price that outweighs all time, the least memory is taken: that fits.
-    most = max(least, 1e-9) * 1e3 / max(1.0, memory)
-
-    def examined(ranges: tuple[tuple[float, float], ...], price: float) -> _Limited:
-        """The best bound over some prices, and where the answers below and above the limit part."""
-        nonlocal best
-        bound, found_price = 0.0, price
-        low, high = 0.0, most
-        sides: list[list[int] | None] = [None, None]
-        for _ in range(PRICES):
-            chosen, taken, used = solve(price, ranges)
-            if math.isinf(taken):
-                return _Limited(math.inf, ranges, price, None)
-            value = taken + price * (used - memory)
-            if value > bound:
-                bound, found_price = value, price
-            fits = used <= memory
-            sides[fits] = chosen
-            if fits:
-                high = price
-                if taken < best[1]:
-                    best = chosen, taken
-                if price == 0.0:
-                    bound = max(bound, taken)
-                    break
-            else:
-                low = price
-            price = (low + high) / 2 if low else high / 8
-        over, under = sides
-        split = None
-        if over is not None and under is not None:
-            widest = max(
-                range(len(arguments)),
-                key=lambda n: abs(
-                    sizes[arguments[n]][over[arguments[n]]]
-                    - sizes[arguments[n]][under[arguments[n]]]
-                ),
-            )
-            at = arguments[widest]
-            a, b = float(sizes[at][over[at]]), float(sizes[at][under[at]])
-            split = (widest, (a + b) / 2) if a != b else None
-        return _Limited(bound, ranges, found_price, split)
-
-    whole = tuple((0.0, math.inf) for _ in arguments)
-    solve_smallest = tuple((0.0, float(sizes[at].min())) for at in arguments)
-    chosen, taken, used = solve(0.0, solve_smallest)
-    best = chosen, taken
     deadline = time.monotonic() + seconds
-    first = examined(whole, most / 8)
-    waiting, order = [(first.bound, 0, first)], itertools.count(1)
-    closed = math.inf
-    while waiting:
-        bound, _, part = heapq.heappop(waiting)
-        if bound >= best[1] * (1 - GAP) or time.monotonic() > deadline:
-            closed = min(closed, bound)
-            break
-        if part.split is None:
-            # Nothing to part: this much of the gap stays.
-            closed = min(closed, bound)
+    plans: list[ShardingPlan] = []
+    smallest = math.inf
+    for pipeline in (None, *pipelines(flat, mesh)):
+        turns = pipeline.parts if pipeline else 1
+        graph = LayoutGraph(MeshShape(mesh, costs, turns), pipeline)
+        scope = graph.scope()
+        for value in flat.inputs:
+            graph.homes[scope, value.number] = graph.value(value)
+        nodes = graph.build(flat, scope, 1)
+        unary = [variable.costs for variable in graph.variables]
+        sizes = _held_sizes(graph, flat, results)
+        least = sum(float(size.min()) for size in sizes.values())
+        smallest = min(smallest, least)
+        if memory is not None and least > memory:
             continue
-        number, middle = part.split
-        low, high = part.ranges[number]
-        for each in ((low, middle), (middle, high)):
-            ranges = (*part.ranges[:number], each, *part.ranges[number + 1 :])
-            child = examined(ranges, part.price)
-            bound = max(child.bound, part.bound)
-            if bound < best[1] * (1 - GAP):
-                heapq.heappush(waiting, (bound, next(order), child))
-            else:
-                closed = min(closed, bound)
-    return best[0], best[1], min(best[1], closed)
+        # At once for each, so that it is known what there is to be below.
+        chosen, total, bound = eliminate_within(unary, graph.edges, sizes, memory, 0.0)
+        if math.isfinite(total):
+            plans.append(
+                ShardingPlan(function, flat, (tree, out), graph, nodes, chosen, total, bound)
+            )
+    for plan in sorted(plans, key=lambda plan: plan.seconds):
+        below = min(plan.seconds for plan in plans)
+        if memory is None or plan.bound >= below * (1 - GAP):
+            continue
+        graph = plan._graph
+        unary = [variable.costs for variable in graph.variables]
+        sizes = _held_sizes(graph, flat, results)
+        # Of what is left most goes to the first, and then half to each, so that none takes all.
+        left = max(0.0, deadline - time.monotonic()) * (0.8 if plan.seconds == below else 0.5)
+        chosen, total, bound = eliminate_within(unary, graph.edges, sizes, memory, left, below)
+        plan.bound = max(plan.bound, bound)
+        if total < plan.seconds:
+            plan.seconds, plan._chosen = total, chosen
+    if not plans:
+        raise PlanError(
+            f"the arguments{' and results' * results} take {smallest:,.0f} bytes on each device "
+            f"however they are divided, "
+            f"and {memory or 0:,} are allowed; use more devices or allow more"
+        )
+    best = min(plans, key=lambda plan: plan.seconds)
+    best.bound = min(plan.bound for plan in plans)
+    return best
+
+
+def _held_sizes(graph: LayoutGraph, flat: Flat, results: bool) -> dict[int, Costs]:
+    """By variable of an argument, and of a result: the bytes on a device of each of its layouts."""
+    held = list(flat.inputs)
+    if results:
+        held += [atom for atom in flat.outputs if isinstance(atom, FlatValue)]
+    sizes: dict[int, Costs] = {}
+    for value in held:
+        at = graph.homes[0, value.number]
+        layouts = graph.variables[at].results
+        taken = np.array(
+            [
+                float(math.prod(graph.mesh.local(layout, value.shape)) * item_size(value))
+                for layout in layouts
+            ]
+        )
+        sizes[at] = sizes.get(at, np.zeros(len(layouts))) + taken
+    return sizes

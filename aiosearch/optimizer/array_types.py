@@ -6,6 +6,9 @@ from ..measure import ArrayType
 from ..tensor import Program
 from ..tensor.types import ARRAY_NAMES
 
+STREAMED_BYTES = 8 * 1024 * 1024
+"""Bytes of a value below which caches hold it anyway; what is longer streams through memory."""
+
 
 def array_types(program: Program) -> tuple[ArrayType, ...]:
     """The types of a program's inputs, whose sizes are all known."""

@@ -17,7 +17,8 @@ from jax import lax
 
 from aiosearch.mapper import MeshCosts, PlanError, shard
 from aiosearch.mapper.assignment.elimination import eliminate
-from aiosearch.mapper.layouts import MeshShape, moves
+from aiosearch.mapper.layouts import MeshShape, moves, pipelines
+from aiosearch.mapper.rows.equations import trace
 
 SLOW_LINKS = MeshCosts(operations=1e9, memory=1e10, links=1e9, latency=1e-5)
 
@@ -52,11 +53,22 @@ def weights(layers: int, width: int, hidden: int, make: Any) -> tuple[Any, ...]:
     return tuple(make((layers, *shape)) for shape in shapes)
 
 
-def small() -> tuple[Any, ...]:
+def small(depth: int = 3) -> tuple[Any, ...]:
+    """Arguments of a transformer of so many layers."""
     key = jax.random.PRNGKey(0)
     tokens = jax.random.randint(key, (8, 32), 0, 128)
     make = lambda shape: jax.random.normal(key, shape) * 0.05  # noqa: E731 - an argument
-    return tokens, jax.random.normal(key, (128, 64)), weights(3, 64, 256, make)
+    return tokens, jax.random.normal(key, (128, 64)), weights(depth, 64, 256, make)
+
+
+SLOWER_LINKS = MeshCosts(operations=1e9, memory=1e10, links=2e7, latency=1e-5)
+
+
+def loss(layers: Any, table: Any, tokens: Any) -> Any:
+    """The mean loss of predicting each token of the next place."""
+    logits = transformer(tokens[:, :-1], table, layers)
+    chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[:, 1:, None], -1)
+    return -chosen.mean()
 
 
 SIZES = ((8, 128), (128, 512), (512, 128))
@@ -118,17 +130,17 @@ def test_a_deep_transformer_is_planned_at_once() -> None:
     free = shard(transformer, *args, mesh=(8, 8))
     assert free.gap < 1e-6
     limit = free.argument_bytes // 16
-    tight = shard(transformer, *args, mesh=(8, 8), memory=limit)
+    tight = shard(transformer, *args, mesh=(8, 8), memory=limit, seconds=20.0)
     assert tight.argument_bytes <= limit
     assert free.seconds <= tight.bound <= tight.seconds
-    assert tight.gap < 0.01
+    assert tight.gap < 0.02
     with pytest.raises(PlanError, match="however they are divided"):
         shard(transformer, *args, mesh=(8, 8), memory=1000)
     with pytest.raises(PlanError, match="at least one device"):
         shard(transformer, *args, mesh=(0, 8))
 
 
-SCRIPT = """
+COUNTING = r"""
 import re, sys
 from dataclasses import replace
 import jax
@@ -138,14 +150,17 @@ import test_sharding as cases
 from aiosearch.mapper import MeshCosts, PlanError, shard
 
 ITEM = {"f32": 4, "s32": 4, "pred": 1}
+COLLECTIVE = r"= (.*?) (all-reduce|all-gather|all-to-all|collective-permute)(-start)?\("
 def moved(text):
     total = 0
     for line in text.splitlines():
-        op = re.search(r"= (.*?) (all-reduce|all-gather|all-to-all)(-start)?\\\\(", line)
-        for dtype, sizes in re.findall(r"(f32|s32|pred)\\\\[([\\\\d,]*)\\\\]", op[1] if op else ""):
+        op = re.search(COLLECTIVE, line)
+        for dtype, sizes in re.findall(r"(f32|s32|pred)\[([\d,]*)\]", op[1] if op else ""):
             total += ITEM[dtype] * int(np.prod([int(n) for n in sizes.split(",") if n] or [1]))
     return total
+"""
 
+SCRIPT = """
 args = cases.small()
 for mesh, costs, memory in (
     ((8,), MeshCosts(), None),
@@ -187,10 +202,108 @@ else:
 """
 
 
+PIPELINE = """
+args = cases.small(8)
+plan = shard(cases.transformer, *args, mesh=(4,), costs=cases.SLOWER_LINKS, memory=800_000)
+pipeline = plan.pipeline
+assert pipeline is not None and pipeline.order == (0, 1, 2, 3), plan.explain()
+assert "4 stages along m0" in plan.explain()
+devices = jax.devices()[:4]
+evidence = plan.evidence(devices, *args)
+assert evidence.holds, evidence
+compiled = plan.run(devices).lower(*args).compile()
+assert moved(compiled.as_text()) == sum(use.bytes for use in plan.collectives)
+assert {use.kind for use in plan.collectives} >= {"collective_permute", "psum"}
+assert compiled.memory_analysis().argument_size_in_bytes <= 800_000
+# A mesh of two axes: stages along one of them, the rest divided along the other.
+both = shard(cases.transformer, *args, mesh=(4, 2), costs=cases.SLOWER_LINKS, memory=600_000)
+print(both.explain())
+evidence = both.evidence(jax.devices(), *args)
+assert evidence.holds, evidence
+
+# Bugs: stages in another order, a part that is left out, one that comes too late.
+(loop,) = (node.body for node in plan._nodes if node.body is not None)
+for wrong in (replace(pipeline, order=(1, 0, 2, 3)), replace(pipeline, order=(0, 1, 3, 2))):
+    loop.pipeline = wrong
+    assert not plan.evidence(devices, *args).holds, wrong
+loop.pipeline = pipeline
+"""
+
+TRAINING = """
+import jax.numpy as jnp
+from aiosearch.mapper import shard_gradient
+
+tokens, table, layers = cases.small(4)
+step = jax.value_and_grad(cases.loss, argnums=(0, 1))
+for mesh, costs in (((8,), cases.SLOW_LINKS), ((8,), cases.SLOW_DEVICES)):
+    plan = shard(step, layers, table, tokens, mesh=mesh, costs=costs)
+    compiled = plan.run(jax.devices()).lower(layers, table, tokens).compile()
+    predicted = sum(use.bytes for use in plan.collectives)
+    assert moved(compiled.as_text()) == predicted, (mesh, moved(compiled.as_text()), predicted)
+    actual, expected = compiled(layers, table, tokens), step(layers, table, tokens)
+    for a, b in zip(*map(jax.tree_util.tree_leaves, (actual, expected)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
+
+def held(run):
+    memory = run.lower(layers, table, tokens).compile().memory_analysis()
+    return (memory.argument_size_in_bytes + memory.output_size_in_bytes
+            + memory.temp_size_in_bytes)
+
+ways = set()
+for memory in (20_000_000, 3_000_000, 2_200_000, 1_800_000, 1_500_000):
+    try:
+        found = shard_gradient(cases.loss, layers, table, tokens, argnums=(0, 1), mesh=(8,),
+                               costs=cases.SLOW_LINKS, memory=memory, devices=jax.devices(),
+                               seconds=0.5)
+    except PlanError as error:
+        print(memory, error)
+        continue
+    run = found.run(jax.devices())
+    assert held(run) <= memory, (memory, held(run))
+    print(memory, found, len(found.tried))
+    ways.add((found.chosen.policy, found.chosen.offloads))
+    for a, b in zip(*map(jax.tree_util.tree_leaves, (run(layers, table, tokens), expected)),
+                    strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
+assert len(ways) > 1, ways
+"""
+
+
+def in_child(folder: Path, script: str) -> None:
+    """Runs a script on eight CPU devices."""
+    path = folder / "eight.py"
+    path.write_text(COUNTING + script)
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    subprocess.run([sys.executable, str(path)], check=True, env={**os.environ, "PYTHONPATH": paths})
+
+
 def test_plans_are_right_and_move_what_was_predicted(tmp_path: Path) -> None:
     """On eight CPU devices: results, bytes of collectives in the compiled program, memory."""
-    script = tmp_path / "eight.py"
-    script.write_text(SCRIPT.replace("\\\\", "\\"))
-    folder = str(Path(__file__).parent)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, *sys.path])}
-    subprocess.run([sys.executable, str(script)], check=True, env=environment)
+    in_child(tmp_path, SCRIPT)
+
+
+def test_a_loop_over_layers_becomes_a_pipeline_where_links_are_slow(tmp_path: Path) -> None:
+    """It is right, moves what was predicted, holds its layers only; swapped stages are refuted."""
+    in_child(tmp_path, PIPELINE)
+
+
+def test_a_training_step_is_sharded_within_memory(tmp_path: Path) -> None:
+    """Loss and gradients are the function's, collectives those predicted, budgets are met."""
+    in_child(tmp_path, TRAINING)
+
+
+def test_what_cannot_be_pipelined_is_not() -> None:
+    """A loop whose turns do not divide among the devices, or that keeps something of each."""
+    make = lambda shape: jax.ShapeDtypeStruct(shape, jnp.float32)  # noqa: E731 - an argument
+    x, odd, even = make((8, 16)), make((3, 16, 16)), make((4, 16, 16))
+
+    def run(x: Any, w: Any) -> Any:
+        return lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, w)[0]
+
+    def keeps(x: Any, w: Any) -> Any:
+        return lax.scan(lambda x, w: (jnp.tanh(x @ w), x.sum()), x, w)
+
+    def stages(function: Any, w: Any) -> int:
+        return len(list(pipelines(trace(function, (x, w))[0], (4,))))
+
+    assert [stages(run, odd), stages(run, even), stages(keeps, even)] == [0, 2, 0]

@@ -59,6 +59,7 @@ ELEMENTWISE = frozenset(
         "acos",
         "acosh",
         "add",
+        "add_any",
         "and",
         "asin",
         "asinh",

@@ -38,6 +38,7 @@ from ...tensor.operator import NUMBERS
 from ...tensor.sizes import Dim
 from ...tensor.terms import INPUT, LITERAL
 from ...tensor.types import ARRAY_NAMES, BYTES, HALVES, JAX_NAMES
+from ..array_types import STREAMED_BYTES
 from .jax_expressions import SourceExpression, matmul, number, operator_expression
 from .spellings import ProductSpelling, Spelling, products
 
@@ -261,10 +262,6 @@ def emit_blocked(program: Program, rows: int) -> str | None:
 
 BLOCK_BYTES = 512 * 1024
 """Bytes of the widest value in a block: measured to be best on second-level caches of 1 to 2 MB."""
-STREAMED_BYTES = 8 * 1024 * 1024
-"""Bytes of the widest value below which caches hold all of a program anyway."""
-
-
 BY_ROWS = 0.999
 """How much of a program must be computed by rows for blocks of them."""
 

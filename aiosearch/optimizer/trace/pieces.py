@@ -26,21 +26,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, NamedTuple
 
 import jax
-from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from ...capture.constants import ClosedOverConstants
 from ...capture.errors import CaptureError
-from ...capture.jax_types import Atom, Leaf
+from ...capture.jax_types import Atom, Leaf, aval
 from ...capture.jaxprs import JaxprReader
 from ...capture.values import TracedValue
+from ...mapper.rows.choice import choose_rows
+from ...mapper.rows.equations import flatten_jaxpr
 from ...tensor import Program, Term
+from ..array_types import STREAMED_BYTES
 from .control_flow import can_be_opened, functions
 from .equations import ClassifiedEquation, classify_equations, is_known, unknown
 from .flat_jaxpr import FlatJaxpr, inline_calls
 from .regions import dependencies, ordered, regions
+
+MOST_STREAMED = 24
+"""Equations of layers that are searched together at most, where rows stream through them."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,8 @@ class Cutter:
         # Arrays that are closed over never change under a trace, as jax has it.
         cut = _Pieces(self, flat, steps, frozenset(constant) | set(flat.constants), names)
         groups = regions(flat, steps, self.largest)
+        if self.on_cpu:
+            groups = cut.joined_streams(groups)
         return Body(flat, tuple(steps), tuple(cut.scheduled(groups)))
 
     def bodies(
@@ -205,6 +214,49 @@ class _Pieces:
             yield region
         if pending:
             yield self.piece(pending)
+
+    def joined_streams(
+        self, groups: Sequence[list[ClassifiedEquation]]
+    ) -> list[list[ClassifiedEquation]]:
+        """Regions that follow each other are one where what passes between them streams through
+        memory, and rows of it do not depend on each other.
+
+        Equal layers are cut apart so that they are searched once. But blocks of rows that stay in a
+        cache have to run through all layers; between pieces, all rows would be stored.
+        """
+        chains: list[list[list[ClassifiedEquation]]] = []
+        for group in groups:
+            chain = chains[-1] if chains else []
+            length = sum(map(len, chain)) + len(group)
+            if chain and length <= MOST_STREAMED and self._streams(chain[-1], group):
+                chain.append(group)
+            else:
+                chains.append([group])
+        joined = []
+        for chain in chains:
+            together = [step for group in chain for step in group]
+            if len(chain) > 1 and _is_by_rows(self.piece(together).jaxpr):
+                joined.append(together)
+            else:
+                joined += chain
+        return joined
+
+    def _streams(
+        self, earlier: Sequence[ClassifiedEquation], later: Sequence[ClassifiedEquation]
+    ) -> bool:
+        """Whether all that a region gives is long and goes to the next one, and nowhere else."""
+        takers = {step.index for step in later}
+        inside = takers | {step.index for step in earlier}
+        passing = [
+            (var, self.uses[var])
+            for step in earlier
+            for var in step.equation.outvars
+            if self.uses.get(var, frozenset()) - {each.index for each in earlier}
+        ]
+        return bool(passing) and all(
+            uses <= inside and prod(aval(var).shape) * aval(var).dtype.itemsize >= STREAMED_BYTES
+            for var, uses in passing
+        )
 
     def region(self, group: Sequence[ClassifiedEquation]) -> Piece | None:
         """The region with all that it needs beforehand, if it can be read as a whole and anything
@@ -313,6 +365,13 @@ class _Pieces:
         """The region as a `Program` with these input names, where all of it can be read."""
         number = f"_{len(self.programs) + 1}" if self.programs else ""
         return read_piece(piece, names, f"{self.cutter.title}{number}")
+
+
+def _is_by_rows(jaxpr: Jaxpr) -> bool:
+    """Whether rows of all that a jaxpr gives can be computed by themselves, by the rules for rows;
+    what is needed whole may be a hundredth of the work."""
+    pulled = choose_rows(flatten_jaxpr(ClosedJaxpr(jaxpr, ())))
+    return pulled is not None and pulled.share > 0.99 and None not in pulled.results
 
 
 def read_piece(piece: Piece, names: Sequence[str], title: str) -> Program | None:

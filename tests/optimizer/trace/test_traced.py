@@ -470,3 +470,15 @@ def test_what_is_static_for_jit_has_to_be_for_optimize() -> None:
     with pytest.raises(SpliceError, match=r"give it the same static_argnums"):
         cut(jitted, jnp.ones(3), 5)
     assert cut(jitted, jnp.ones(3), 5, static_argnums=1)
+
+
+@pytest.mark.parametrize(("rows", "programs"), [(131_072, 1), (1024, 2)])
+def test_layers_that_rows_stream_through_are_one_program(rows: int, programs: int) -> None:
+    """Blocks of rows run through all of them, where what lies between does not fit a cache."""
+
+    def net(x: Any, w: Any, v: Any) -> Any:
+        return jnp.tanh(jnp.tanh(jnp.tanh(x @ w) @ w) @ v)
+
+    shapes = ((rows, 64), (64, 64), (64, 16))
+    found = cut(net, *(jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes))
+    assert len({piece.subject for piece in found.regions}) == programs
