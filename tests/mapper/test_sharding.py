@@ -250,22 +250,25 @@ def held(run):
             + memory.temp_size_in_bytes)
 
 ways = set()
-for memory in (20_000_000, 3_000_000, 2_200_000, 1_800_000, 1_500_000):
-    try:
-        found = shard_gradient(cases.loss, layers, table, tokens, argnums=(0, 1), mesh=(8,),
-                               costs=cases.SLOW_LINKS, memory=memory, devices=jax.devices(),
-                               seconds=0.5)
-    except PlanError as error:
-        print(memory, error)
-        continue
+for memory in (20_000_000, 3_000_000):
+    found = shard_gradient(cases.loss, layers, table, tokens, argnums=(0, 1), mesh=(8,),
+                           costs=cases.SLOW_LINKS, memory=memory, devices=jax.devices(),
+                           seconds=0.5)
     run = found.run(jax.devices())
     assert held(run) <= memory, (memory, held(run))
-    print(memory, found, len(found.tried))
     ways.add((found.chosen.policy, found.chosen.offloads))
     for a, b in zip(*map(jax.tree_util.tree_leaves, (run(layers, table, tokens), expected)),
                     strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
 assert len(ways) > 1, ways
+
+# What loops keep for the way back, in the memory of the host.
+away = plan.with_offload()
+assert away.offloaded and away.seconds > plan.seconds
+assert away.device_bytes < plan.device_bytes
+actual = away.run(jax.devices())(layers, table, tokens)
+for a, b in zip(*map(jax.tree_util.tree_leaves, (actual, expected)), strict=True):
+    np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
 """
 
 
@@ -306,4 +309,4 @@ def test_what_cannot_be_pipelined_is_not() -> None:
     def stages(function: Any, w: Any) -> int:
         return len(list(pipelines(trace(function, (x, w))[0], (4,))))
 
-    assert [stages(run, odd), stages(run, even), stages(keeps, even)] == [0, 2, 0]
+    assert [stages(run, odd), stages(run, even), stages(keeps, even)] == [0, 3, 0]
