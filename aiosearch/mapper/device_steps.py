@@ -77,7 +77,7 @@ class Transfer(Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _HeldRows:
     """Rows of a value on a device; of a reduction, what so many rows amount to."""
 
     number: int
@@ -91,7 +91,7 @@ class _Piece:
 class _Cut:
     """Rows of a piece."""
 
-    piece: _Piece
+    piece: _HeldRows
     first: int
     rows: int
 
@@ -171,9 +171,9 @@ class _DeviceProgram:
     device: str
     parts: tuple[DevicePart, ...]
     windows: tuple[_Window, ...]
-    makes: tuple[_Piece, ...]
+    makes: tuple[_HeldRows, ...]
     """A piece for each part."""
-    gives: tuple[_Piece, ...]
+    gives: tuple[_HeldRows, ...]
     """Those that are read behind the step."""
 
 
@@ -230,8 +230,8 @@ class DeviceSteps:
 
     def _planned(self) -> list[list[_DeviceProgram]]:
         """What every device takes and gives in every step."""
-        pieces: dict[int, list[_Piece]] = {
-            value.number: [_Piece(value.number, 0, self._extent(value.number), self.home)]
+        pieces: dict[int, list[_HeldRows]] = {
+            value.number: [_HeldRows(value.number, 0, self._extent(value.number), self.home)]
             for value in self.patterns.flat.inputs
         }
         programs = []
@@ -263,10 +263,10 @@ class DeviceSteps:
         step: int,
         device: str,
         parts: Sequence[DevicePart],
-        pieces: Mapping[int, Sequence[_Piece]],
+        pieces: Mapping[int, Sequence[_HeldRows]],
     ) -> _DeviceProgram:
         windows: dict[_Window, None] = {}
-        gives: list[_Piece] = []
+        gives: list[_HeldRows] = []
         for part in parts:
             call = self._calls[part.call]
             number = call.value.number
@@ -276,7 +276,7 @@ class DeviceSteps:
                 for piece in held if not inside else ():
                     windows[_Window(number, piece.first, piece.rows, device,
                                     (_Cut(piece, piece.first, piece.rows),))] = None  # fmt: skip
-                gives.append(_Piece(number, 0, self._extent(number), device))
+                gives.append(_HeldRows(number, 0, self._extent(number), device))
                 continue
             for source in call.demands:
                 first, rows = call.window(source, self._extent(source), part.first, part.rows)
@@ -289,11 +289,11 @@ class DeviceSteps:
             if call.is_reduction:
                 partial = part.rows < call.count
                 first, rows = (part.first, part.rows) if partial else (0, self._extent(number))
-                gives.append(_Piece(number, first, rows, device, partial))
+                gives.append(_HeldRows(number, first, rows, device, partial))
             elif call.count > 1:
-                gives.append(_Piece(number, part.first, part.rows, device))
+                gives.append(_HeldRows(number, part.first, part.rows, device))
             else:
-                gives.append(_Piece(number, 0, self._extent(number), device))
+                gives.append(_HeldRows(number, 0, self._extent(number), device))
         makes = tuple(gives)
         return _DeviceProgram(step, device, tuple(parts), tuple(windows), makes, makes)
 
@@ -303,7 +303,7 @@ class DeviceSteps:
         first: int,
         rows: int,
         device: str,
-        pieces: Mapping[int, Sequence[_Piece]],
+        pieces: Mapping[int, Sequence[_HeldRows]],
         reader: str,
     ) -> _Window:
         """Rows of a value from the pieces that hold them, those on the device itself first."""
@@ -354,11 +354,11 @@ class DeviceSteps:
 
     def _run(self, inputs: Sequence[Leaf], laps: dict[tuple[int, str], float] | None) -> list[Leaf]:
         self.moved = []
-        held: dict[_Piece, Leaf] = {}
+        held: dict[_HeldRows, Leaf] = {}
         copies: dict[_Window, Leaf] = {}
         for value, array in zip(self.patterns.flat.inputs, inputs, strict=True):
             home = self.devices[self.home]
-            piece = _Piece(value.number, 0, self._extent(value.number), self.home)
+            piece = _HeldRows(value.number, 0, self._extent(value.number), self.home)
             held[piece] = jax.device_put(jnp.asarray(array), home)
         for number, step in enumerate(self._programs):
             ready = [
@@ -389,7 +389,7 @@ class DeviceSteps:
         self,
         step: int,
         window: _Window,
-        held: Mapping[_Piece, Leaf],
+        held: Mapping[_HeldRows, Leaf],
         copies: dict[_Window, Leaf],
     ) -> Leaf:
         """A window's rows on its device, as one array."""
@@ -436,7 +436,7 @@ class DeviceSteps:
     def _traced(self, program: _DeviceProgram, arrays: Sequence[Leaf]) -> list[Leaf]:
         """What a device computes in a step: its jitted function."""
         windows = dict(zip(program.windows, arrays, strict=True))
-        made: dict[_Piece, Leaf] = {}
+        made: dict[_HeldRows, Leaf] = {}
         for part, piece in zip(program.parts, program.makes, strict=True):
             call = self._calls[part.call]
             number = call.value.number
@@ -472,7 +472,7 @@ class DeviceSteps:
         }
         return last | {window.number: len(self.steps) for window in self._results}
 
-    def _drop(self, step: int, held: dict[_Piece, Leaf], copies: dict[_Window, Leaf]) -> None:
+    def _drop(self, step: int, held: dict[_HeldRows, Leaf], copies: dict[_Window, Leaf]) -> None:
         """Forgets what is needed no longer, so that devices hold no more than they must."""
         for window in [w for w in copies if self._last_use[w.number] <= step]:
             del copies[window]
@@ -482,9 +482,9 @@ class DeviceSteps:
     def device_bytes(self) -> dict[str, int]:
         """The most that each device holds at once: arguments, pieces and copies, by the plan."""
         most = dict.fromkeys(self.devices, 0.0)
-        live: dict[_Piece | _Window, float] = {}
+        live: dict[_HeldRows | _Window, float] = {}
         for value in self.patterns.flat.inputs:
-            piece = _Piece(value.number, 0, self._extent(value.number), self.home)
+            piece = _HeldRows(value.number, 0, self._extent(value.number), self.home)
             live[piece] = self._row_bytes(value.number) * piece.rows
         for step, programs in enumerate(self._programs):
             for program in programs:
@@ -556,7 +556,7 @@ class DevicePrediction(Struct, frozen=True):
     roof: str
 
 
-def _joined(window: _Window, arrays: Mapping[_Piece, Leaf]) -> Leaf:
+def _joined(window: _Window, arrays: Mapping[_HeldRows, Leaf]) -> Leaf:
     """Rows from pieces that are all on a device, as one array."""
     cut_arrays = []
     for cut in window.cuts:
