@@ -12,6 +12,7 @@ from testkit.hosts.console import Cli
 
 import aiosearch
 from aiosearch.cli import main
+from aiosearch.cli.parser import COMMANDS
 
 HEAVY = ("jax", "numpy", "rich", "uvloop", "z3")
 LOADED = f"""
@@ -22,7 +23,9 @@ sys.stderr.write(json.dumps([code, [name for name in {HEAVY} if name in sys.modu
 """
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["search", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)]
+)
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     """What only tells about the command line imports no jax, numpy, rich, uvloop or z3."""
     command = [sys.executable, "-c", LOADED, *arguments]

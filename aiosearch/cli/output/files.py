@@ -7,11 +7,13 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...folders import replace_file
-from ...tensor import Program
-from ...tensor.drawing import draw
 from .streams import UsageError
+
+if TYPE_CHECKING:
+    from ...tensor import Program
 
 
 def require_folder(path: str | None) -> None:
@@ -35,6 +37,8 @@ def draw_all(folder: str | None, programs: Sequence[Program]) -> list[str]:
 
 
 def _drawn(folder: Path, number: int, program: Program) -> str:
+    from ...tensor.drawing import draw  # most commands draw nothing, and it loads NumPy
+
     name = re.sub(r"\W+", "_", program.name)
     path = folder / f"{name}-{number}.svg"
     try:
