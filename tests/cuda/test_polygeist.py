@@ -13,9 +13,9 @@ from barrierprograms import Program, program
 
 from aiosearch import cuda
 
-ENDLESS = frozenset[int]()
-"""Programs of which Polygeist's rewriting does not end."""
-SEEDS = [seed for seed in range(24) if seed not in ENDLESS]
+SEEDS = range(24)
+"""With `distribute`; the rewriting of `distribute.mincut` does not end for 1, 3 and 7 of the first
+nine, where that of the others takes less than a tenth of a second."""
 PATIENCE = 60
 
 
