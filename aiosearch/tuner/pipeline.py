@@ -311,8 +311,13 @@ class TuningSession:
         self._budget = budget
         await self._search(until)
 
-    async def finish(self) -> TuningReport:
-        """Races the best, and writes the winner to the table; what was measured stays."""
+    async def finish(self, seconds: float | None = None) -> TuningReport:
+        """Races the best, and writes the winner to the table; what was measured stays.
+
+        The races take so many `seconds` at most, or what is left of the budget.
+        """
+        if seconds is not None:
+            self._budget = TuningBudget(seconds=self._elapsed() + seconds)
         report = await self._decided()
         self._kernel.table.put(report.record)
         self._journal.end()

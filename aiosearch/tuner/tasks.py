@@ -48,6 +48,8 @@ TURN = 8
 """Trials of a turn."""
 LAST_SHARE = 0.15
 """The share of the budget that is left for the last races of all tasks."""
+LEAST_SECONDS = 4.0
+"""For the last races of a task, whatever is left."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +145,11 @@ async def tune_tasks(
             trials = (len(histories[at].seconds) + 1) * turn
             await search.advance(TuningBudget(trials=trials), until=end)
             histories[at].seconds.append(search.best or search.baseline)
-        for key, search in zip(keys, searches, strict=True):
-            reports[key] = await search.finish()
+        for at, (key, search) in enumerate(zip(keys, searches, strict=True)):
+            # What converged tasks left is for last races as well: with few rounds a loud machine
+            # does not tell even twice as fast from as fast.
+            left = started + seconds - time.monotonic()
+            reports[key] = await search.finish(max(LEAST_SECONDS, left / (len(keys) - at)))
     return [reports[_key(task)] for task in tasks]
 
 
