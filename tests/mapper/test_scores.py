@@ -240,7 +240,8 @@ def test_variants_of_the_cluster(
 
 
 @pytest.mark.parametrize(
-    ("program", "size"), [(batch_classification(), 65536), (monte_carlo(), 24)]
+    ("program", "size"),
+    [(batch_classification(), 65536), (monte_carlo(), 24), (jacobi(5), 2048)],
 )
 async def test_split_sizes_are_found(program: PatternProgram, size: int) -> None:
     """Halving stops where the next half promises less than 2 %."""
