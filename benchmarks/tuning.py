@@ -188,7 +188,7 @@ def _unmasked(random: Random) -> Kernel:
     return kernel
 
 
-def _race(random: Random) -> Kernel:
+def _racing(random: Random) -> Kernel:
     """Now and then a block's sum is lost: in half of the calls, in one row."""
 
     def kernel(inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -237,7 +237,7 @@ MUTANTS: Mapping[str, Callable[[Random], Kernel]] = {
     "stale": _stale,
     "unwritten": _unwritten,
     "missing mask": _unmasked,
-    "race": _race,
+    "race": _racing,
     "shorter type": _short,
     "overwritten input": _overwriting,
 }
