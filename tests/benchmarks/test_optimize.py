@@ -92,3 +92,12 @@ def test_what_rounding_spoils_is_judged_by_the_truth() -> None:
     assert not as_near([ours + np.float16(1)], [truth], [truth])
     assert not as_near([ours], [truth[:4]], [truth])
     assert not as_near([ours], [np.full(5, np.nan)], [truth])
+
+
+def test_an_array_of_rounding_alone_may_be_other_rounding_beside_larger_arrays() -> None:
+    large = np.full(4, 2.0, np.float32)
+    zero, noise = np.full(4, 1e-21), np.float32([1e-9, -1e-9, 1e-9, 1e-9])
+    truth = [large.astype(np.float64), zero]
+    assert as_near([large, noise], [large, -noise], truth)
+    assert not as_near([large, noise], [large, 100 * noise], truth)
+    assert not as_near([noise], [-noise], [zero])
