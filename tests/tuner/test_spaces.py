@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from random import Random
 from typing import Any
 
@@ -182,6 +183,67 @@ def test_a_space_without_points_says_what_stands_in_the_way() -> None:
 
     with pytest.raises(SpaceError, match="a block fills the lanes"):
         SearchSpace(program).sample(Random(0))
+
+
+def parts(s: Sampler, count: int = 12) -> None:
+    """As kernels of one program: each part fits in one of sixteen draws."""
+
+    def part(at: int) -> None:
+        first, second = f"first {at}", f"second {at}"
+        s.integer(first, 1, 16)
+        s.integer(second, 1, 16)
+        s.require(s.decisions[first] == s.decisions[second], "both fit", reads=(first, second))
+        s.derive(f"sum {at}", s.decisions[first] + s.decisions[second])
+
+    if s.fork("form", ("parts", "whole")) == "parts":
+        for at in range(count):
+            s.part(functools.partial(part, at))
+
+
+def test_a_part_that_breaks_its_requirement_is_drawn_again_alone() -> None:
+    """Else all that is ever drawn of such a space is the branch that requires nothing."""
+    drawn = points(SearchSpace(parts), 60)
+    branches = [trace for trace in drawn if trace.decisions["form"] == "parts"]
+    assert 15 <= len(branches) <= 45
+    for trace in branches:
+        assert SearchSpace(parts).replay(trace.decisions) == trace
+        assert len(trace.requirements) == len(trace.derived) == 12
+
+
+def test_a_mutation_of_a_part_leaves_all_other_parts() -> None:
+    space, random = SearchSpace(parts), Random(0)
+    trace = next(trace for trace in points(space) if trace.decisions["form"] == "parts")
+    moves = [move for _ in range(200) if (move := space.mutate(trace, random)) is not None]
+    inside = [move for move in moves if move.decisions["form"] == "parts"]
+    assert inside
+    for move in inside:
+        assert move.distance(trace) == 2
+
+
+def test_a_part_without_points_says_what_stands_in_the_way() -> None:
+    def program(s: Sampler) -> None:
+        def part() -> None:
+            s.integer("block", 1, 4)
+            s.require(lambda block: block > 4, "a block fills the lanes")
+
+        s.part(part)
+
+    with pytest.raises(SpaceError, match="a block fills the lanes"):
+        SearchSpace(program).sample(Random(0))
+
+
+def test_a_requirement_on_what_stands_before_a_part_is_not_the_part_s_to_mend() -> None:
+    def program(s: Sampler) -> None:
+        s.integer("rows", 1, 64)
+
+        def part() -> None:
+            s.integer("block", 1, 4)
+            s.require(lambda rows: rows == 64, "rows are all there are")
+
+        s.part(part)
+
+    for trace in points(SearchSpace(program), 20):
+        assert trace.decisions["rows"] == 64
 
 
 def test_two_sites_of_one_name_are_refused() -> None:

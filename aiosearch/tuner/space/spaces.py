@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ...arguments import nearest
 from ..errors import RequirementFailed, SpaceError
@@ -43,17 +43,25 @@ from .traces import Requirement, Trace
 
 Decide: TypeAlias = Callable[[AnySite], Value]
 """Gives the value of a site that the program has come to."""
+Retry: TypeAlias = Callable[[RequirementFailed, Sequence[str], int], bool]
+"""Whether a part of the program runs again: it is given what failed, the names of the sites that
+the part drew, and how often the part has failed."""
+ResultT = TypeVar("ResultT")
 
 REPAIRS = 48
 """How often the sites that a requirement reads are drawn again before all are."""
 RESTARTS = 64
+PART_RESTARTS = 32
+"""How often a part of a program is drawn anew before the point is given up."""
 _FREE = object()
 
 
 class Sampler:
     """What a program of a space is called with: one run of it, and what was decided so far."""
 
-    def __init__(self, decide: Decide, hardware: Hardware = GENERIC) -> None:
+    def __init__(
+        self, decide: Decide, hardware: Hardware = GENERIC, retry: Retry | None = None
+    ) -> None:
         self.hardware = hardware
         """What the schedule is for, as data: vector width, shared memory, matrix units."""
         self.sites: list[AnySite] = []
@@ -61,6 +69,7 @@ class Sampler:
         self.requirements: list[Requirement] = []
         self.derived: dict[str, float] = {}
         self._decide = decide
+        self._retry = retry or (lambda failed, names, failures: False)
 
     def categorical(
         self,
@@ -169,6 +178,28 @@ class Sampler:
             raise RequirementFailed(why, reads)
         self.requirements.append(Requirement(why, tuple(reads)))
 
+    def part(self, draw: Callable[[], ResultT]) -> ResultT:
+        """Runs a part of the program whose requirements read what it draws itself, as the schedule
+        of one of several kernels, and gives what that gives.
+
+        While a point is looked for, a part that breaks a requirement is drawn again alone. Else a
+        point of ten kernels, each of which fits once in eight draws, would be found once in 8^10.
+        """
+        sites, requirements = len(self.sites), len(self.requirements)
+        derived, failures = dict(self.derived), 0
+        while True:
+            try:
+                return draw()
+            except RequirementFailed as failed:
+                failures += 1
+                names = [site.name for site in self.sites[sites:]]
+                if not self._retry(failed, names, failures):
+                    raise
+            for name in names:
+                del self.decisions[name]
+            del self.sites[sites:], self.requirements[requirements:]
+            self.derived = dict(derived)
+
     def derive(self, name: str, value: float) -> None:
         """Gives the cost model a number that the decisions lead to, such as bytes of a tile."""
         self.derived[name] = float(value)
@@ -207,12 +238,12 @@ class SearchSpace:
     defaults: Mapping[str, Value] = field(default_factory=dict)
     """What the default point decides, by site; a site without has its first value there."""
 
-    def run(self, decide: Decide) -> tuple[Trace, Pytree]:
+    def run(self, decide: Decide, retry: Retry | None = None) -> tuple[Trace, Pytree]:
         """Runs the program by a rule; gives the trace and what the program returned.
 
         Raises RequirementFailed where the point is not of the space.
         """
-        sampler = Sampler(decide, self.hardware)
+        sampler = Sampler(decide, self.hardware, retry)
         result = self.program(sampler, *self.arguments)
         return sampler.trace(), result
 
@@ -220,7 +251,7 @@ class SearchSpace:
         """Draws a point; raises SpaceError where none of very many keeps the requirements."""
         failures: Counter[str] = Counter()
         for _ in range(RESTARTS):
-            trace = self._repaired({}, random, REPAIRS, failures)
+            trace = self._repaired({}, random, REPAIRS, failures, PART_RESTARTS)
             if trace is not None:
                 return trace
         worst = ", ".join(f"{why} ({count} times)" for why, count in failures.most_common(3))
@@ -413,36 +444,75 @@ class SearchSpace:
         random: Random,
         tries: int,
         failures: Counter[str] | None = None,
+        restarts: int = 1,
         held: str = "",
     ) -> Trace | None:
         """Runs with decisions as they are where they fit, and draws the others.
 
         Where a requirement fails, one of the sites it reads is drawn again, never the `held` one;
-        where it names none, all are drawn anew.
+        where it names none, all are drawn anew. A part of the program that fails so often is drawn
+        anew as a whole, `restarts` times in all.
         """
-        current = dict(decisions)
-
-        def decide(site: AnySite) -> Value:
-            value = site.repair(current[site.name]) if site.name in current else None
-            current[site.name] = site.draw(random) if value is None else value
-            return current[site.name]
-
-        # What the failed requirement reads is forgotten, one site at a time, and drawn again in the
-        # next run; all others keep what they have, so that the point stays near to where it was.
+        repair = _Repair(dict(decisions), random, tries, restarts, held, failures)
         for _ in range(tries):
             try:
-                return self.run(decide)[0]
+                return self.run(repair.decide, repair.retry)[0]
             except RequirementFailed as failed:
-                if failures is not None:
-                    failures[failed.why] += 1
-                movable = [name for name in failed.reads if name != held and name in current]
-                if movable:
-                    del current[random.choice(movable)]
-                elif held:
+                if repair.exhausted or not repair.forget(failed, list(repair.current)):
                     return None
-                else:
-                    current.clear()
         return None
+
+
+@dataclass
+class _Repair:
+    """The decisions of a point that is looked for, of which those are drawn that are not there.
+
+    What a failed requirement reads is forgotten, one site at a time, and drawn again in the next
+    run; all others keep what they have, so that the point stays near to where it was.
+    """
+
+    current: dict[str, Value]
+    random: Random
+    tries: int
+    restarts: int
+    held: str = ""
+    """A site that keeps what it has."""
+    failures: Counter[str] | None = None
+    exhausted: bool = False
+    """Whether a part of the program was drawn as often as it may be."""
+
+    def decide(self, site: AnySite) -> Value:
+        value = site.repair(self.current[site.name]) if site.name in self.current else None
+        self.current[site.name] = site.draw(self.random) if value is None else value
+        return self.current[site.name]
+
+    def retry(self, failed: RequirementFailed, names: Sequence[str], failures: int) -> bool:
+        """Has a part drawn again, unless what failed is not its own or it failed too often."""
+        if failed.reads and not set(failed.reads) & set(names):
+            return False
+        self.exhausted = failures >= self.tries * self.restarts
+        if self.exhausted:
+            return False
+        if failures % self.tries == 0:
+            failed = RequirementFailed(failed.why, ())
+        return self.forget(failed, names)
+
+    def forget(self, failed: RequirementFailed, names: Sequence[str]) -> bool:
+        """Forgets a site among these that the requirement reads, or all of them where it reads
+        none; False where that is not possible.
+        """
+        if self.failures is not None:
+            self.failures[failed.why] += 1
+        known = [name for name in names if name in self.current]
+        movable = [name for name in failed.reads if name != self.held and name in known]
+        if movable:
+            del self.current[self.random.choice(movable)]
+            return True
+        if self.held:
+            return False
+        for name in known:
+            del self.current[name]
+        return True
 
 
 class _Undecided(Exception):
