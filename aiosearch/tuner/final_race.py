@@ -23,15 +23,6 @@ LOOSE = 0.1
 
 
 @dataclass(frozen=True)
-class Baseline:
-    """What all others are compared with: the untuned form, or the reference without a trace."""
-
-    trace: Trace | None
-    compiled: Compiled
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Contender:
     """What runs in the last race: a point, or the reference where there is no trace."""
 
@@ -65,16 +56,20 @@ def finalists(timed: Sequence[Measurement]) -> list[Measurement]:
 
 
 def close_contenders(race: Race) -> list[int]:
-    """Who is to be told apart by more rounds: the baseline, and all that may tie with the fastest.
+    """Who is to be told apart by more rounds: the baseline, all that may tie with the fastest, and
+    the fastest itself where it is not yet told from the baseline, however far ahead it seems.
 
     Only the baseline where there is nothing to tell apart.
     """
     medians = _medians(race)
     if not medians:
         return [0]
-    bound = (1 + LOOSE) * min(medians.values())
+    fastest = min(medians, key=lambda at: medians[at])
+    ratio = race.speedup(fastest)
+    is_told = ratio is not None and ratio.low > 1
+    bound = (1 + LOOSE) * medians[fastest]
     close = [at for at, seconds in medians.items() if seconds <= bound]
-    return sorted({0, *close}) if len(close) > 1 else [0]
+    return sorted({0, *close}) if len(close) > 1 or not is_told else [0]
 
 
 def decide(race: Race, contenders: Sequence[Contender]) -> Decision:

@@ -26,7 +26,6 @@ from msgspec.structs import replace
 from .._blocking import waited_for
 from ..measure import (
     Allowance,
-    Clock,
     Compiled,
     Executor,
     Failure,
@@ -37,7 +36,6 @@ from ..measure import (
 from .errors import RequirementFailed, SpaceError, TunerError
 from .final_race import (
     TIE,
-    Baseline,
     Contender,
     Decision,
     close_contenders,
@@ -55,6 +53,7 @@ from .search.proposals import Measurement, find_proposer
 from .search.states import SearchState
 from .space.spaces import SearchSpace
 from .space.traces import Trace
+from .timing import ROUNDS, Baseline, PointTimer
 from .tunables import AnyTunable, Tunable, device_name, frozen_record, versions
 from .types import Configuration, Function, Options, Pytree
 
@@ -62,8 +61,6 @@ BATCH = 4
 SECONDS = 60.0
 MOST_TIMED = 256
 """Of more that were timed, the slower ones have no part in the last race anyway."""
-ROUNDS = 3
-"""In which a point is timed during the search; the last race has more."""
 FINAL_ROUNDS = 41
 CONFIRMING_ROUNDS = 125
 """Of those that may tie with the fastest, as far as the time goes."""
@@ -241,7 +238,7 @@ class TuningSession:
         seeds: Sequence[Options] = (),
         on_progress: Callable[[TuningProgress], None] | None = None,
     ) -> None:
-        self._rounds = rounds
+        self._timer = PointTimer(executor, rounds, seed)
         self._kernel = kernel
         self._call = call
         self._executor = executor
@@ -258,9 +255,7 @@ class TuningSession:
         )
         self._started = time.monotonic()
         self._asked = 0
-        self._baseline: Baseline | None = None
         self._reference: Compiled | None = None
-        self._verified: dict[str, tuple[Measurement, Compiled]] = {}
         self._numbers: NumbersGate | None = None
         self._overhead = 0.0
         """Seconds that a run takes beside the kernel itself: the way there and back."""
@@ -288,7 +283,7 @@ class TuningSession:
             # In a thread: another process may hold the lock for as long as it tunes.
             await asyncio.to_thread(stack.enter_context, locked(search.path))
             record = kernel.recorded(self._call)
-            if record is not None and record.confirmed and not self._again:
+            if record is not None and record.confirmed and not self._again and self._has(record):
                 yield TuningReport(record, remembered=True)
                 return
             self._started = time.monotonic()
@@ -301,6 +296,12 @@ class TuningSession:
             except BaseException:
                 self._keep_best()
                 raise
+
+    def _has(self, record: TuningRecord) -> bool:
+        """Whether the point of a record is one: a region begins where `optimize` ended, and what
+        that has found may be another today.
+        """
+        return record.winner == "reference" or self.space.contains(record.decisions)
 
     async def advance(self, budget: TuningBudget, until: float | None = None) -> None:
         """Searches on; seconds count from the beginning, as trials do.
@@ -326,16 +327,18 @@ class TuningSession:
     @property
     def best(self) -> float | None:
         """Seconds of the fastest point that is verified."""
-        return min(
-            (entry.seconds for entry, _ in self._verified.values() if entry.seconds is not None),
-            default=None,
-        )
+        fastest = self._timer.fastest
+        return None if fastest is None else fastest.seconds
 
     @property
     def baseline(self) -> float:
         """Seconds of the untuned form, or of the reference where that does not run."""
-        assert self._baseline is not None
-        return self._baseline.seconds
+        assert self._timer.baseline is not None
+        return self._timer.baseline.seconds
+
+    def fastest(self) -> list[Measurement]:
+        """What was timed, from the fastest on."""
+        return self._state.fastest(MOST_TIMED)
 
     @property
     def space(self) -> SearchSpace:
@@ -358,7 +361,21 @@ class TuningSession:
 
     async def race(self, traces: Mapping[str, Trace]) -> dict[str, float]:
         """Seconds of points that pass every gate, timed in turns after the search has ended."""
-        assert self._baseline is not None
+        names, race = await self.raced(traces, RACE_ROUNDS)
+        if race is None:
+            return {}
+        return {
+            name: lap.samples[race.deciding].median()
+            for name, lap in zip(names, race.laps, strict=True)
+            if lap.failure is None
+        }
+
+    async def raced(
+        self, traces: Mapping[str, Trace], rounds: int
+    ) -> tuple[list[str], Race | None]:
+        """The points that pass every gate, and their race after the search has ended; no race where
+        there is none.
+        """
         names, contenders = [], []
         for name, trace in traces.items():
             compiled = await self._verified_build(Measurement(trace))
@@ -366,13 +383,8 @@ class TuningSession:
                 names.append(name)
                 contenders.append(compiled)
         if not contenders:
-            return {}
-        race = await self._executor.race(contenders, rounds=RACE_ROUNDS, seed=self._seed)
-        return {
-            name: lap.samples[race.deciding].median()
-            for name, lap in zip(names, race.laps, strict=True)
-            if lap.failure is None
-        }
+            return [], None
+        return names, await self._executor.race(contenders, rounds=rounds, seed=self._seed)
 
     async def _prepare(self) -> None:
         """Compiles the reference and the untuned form, and times what others are compared with.
@@ -389,14 +401,14 @@ class TuningSession:
         self._recall()  # before the baseline is noted, which would hide that it was measured
         if default is not None and isinstance(compiled, Compiled):
             rejection = await gate.admit(compiled) if kernel.reference is not None else None
-            outcome = rejection or await self._timed(compiled)
+            outcome = rejection or _rejected(await self._timer.timed(compiled))
             if not isinstance(outcome, Rejection):
                 await self._start_from(default, compiled, outcome)
                 return
             compiled = outcome
         if kernel.reference is None:
             raise TunerError(f"the untuned form of {kernel.name} cannot be timed: {compiled}")
-        seconds = await self._timed(self._reference)
+        seconds = _rejected(await self._timer.timed(self._reference))
         if isinstance(seconds, Rejection):
             raise TunerError(f"the reference of {kernel.name} cannot be timed: {seconds}")
         await self._start_from(None, self._reference, seconds)
@@ -433,10 +445,14 @@ class TuningSession:
         started = time.perf_counter()
         await self._numbers.glance(compiled)
         self._overhead = max(0.0, time.perf_counter() - started - seconds)
-        self._baseline = Baseline(trace, compiled, seconds)
+        earlier = None if trace is None else self._state.measured.get(trace.key)
+        if earlier is not None and earlier.seconds is not None:
+            # What an earlier search measured is told in the seconds of its day, as all from now on.
+            seconds = earlier.seconds
+        self._timer.baseline = Baseline(trace, compiled, seconds)
         if trace is not None:
             measurement = Measurement(trace, seconds)
-            self._verified[trace.key] = (measurement, compiled)
+            self._timer.verified[trace.key] = (measurement, compiled)
             self._asked += trace.key not in self._state.measured
             self._note(measurement)
 
@@ -538,23 +554,27 @@ class TuningSession:
         best = self.best
         if best is not None and coarse > COARSE * best + 0.2:
             return coarse
-        seconds = await self._timed(compiled)
-        if isinstance(seconds, Rejection):
-            return seconds
+        seconds = await self._timer.timed(compiled)
+        if isinstance(seconds, Failure):
+            return rejection_of(seconds)
         # Whatever may win later is verified now, so that there is a winner at any moment.
         if best is None or seconds < best * (1 + TIE[1]):
             if rejection := await self._numbers.admit(compiled):
                 return rejection
-            self._verified[trace.key] = (Measurement(trace, seconds), compiled)
+            if best is not None and seconds < best:
+                before = self._timer.fastest
+                seconds = await self._timer.contested(compiled, seconds)
+                if isinstance(seconds, Failure):
+                    return rejection_of(seconds)
+                if before is not None:
+                    self._correct(self._timer.verified[before.trace.key][0])
+            self._timer.verified[trace.key] = (Measurement(trace, seconds), compiled)
         return seconds
 
-    async def _timed(self, compiled: Compiled) -> float | Rejection:
-        """The least of a few rounds: on a loud machine others can only add to it."""
-        race = await self._executor.race([compiled], rounds=self._rounds, seed=self._seed)
-        lap = race.laps[0]
-        if lap.failure is not None:
-            return rejection_of(lap.failure)
-        return min(lap.samples[race.deciding].of(Clock.WALL))
+    def _correct(self, entry: Measurement) -> None:
+        """Takes the seconds of a point that was timed again."""
+        noted = self._state.measured.get(entry.trace.key, entry)
+        self._state.tell(replace(noted, seconds=entry.seconds))
 
     async def _compiled(
         self, trace: Trace, expected: Sequence[tuple[str, tuple[int, ...]]] | None
@@ -582,36 +602,36 @@ class TuningSession:
     def _note(self, measurement: Measurement) -> None:
         self._state.tell(measurement)
         self._journal.write(measurement)
-        assert self._baseline is not None
+        assert self._timer.baseline is not None
         self._on_progress(
             TuningProgress(
                 self._kernel.name, len(self._state.measured), self._elapsed(), self.best,
-                self._baseline.seconds, measurement,
+                self._timer.baseline.seconds, measurement,
             )
         )  # fmt: skip
 
     async def _decided(self) -> TuningReport:
         """Races the best with the untuned form and the reference, and picks by the fixed rule."""
-        assert self._baseline is not None
+        assert self._timer.baseline is not None
         assert self._reference is not None
-        default = self._baseline.trace
+        default = self._timer.baseline.trace
         # The race runs its first contender twice: what differs between the two is noise.
-        contenders = [Contender(default, self._baseline.compiled)]
-        for entry in finalists(self._state.fastest(MOST_TIMED)):
+        contenders = [Contender(default, self._timer.baseline.compiled)]
+        for entry in finalists(self.fastest()):
             if default is None or entry.trace.key != default.key:
                 build = await self._verified_build(entry)
                 if build is not None:
                     contenders.append(Contender(entry.trace, build))
         if self._kernel.reference is not None and default is not None:
             contenders.append(Contender(None, self._reference))
-        race = await self._last_race(contenders, FINAL_ROUNDS)
+        race = await self._last_race(contenders, FINAL_ROUNDS, 0.5)
         decision = decide(race, contenders)
         times = self._times(race, contenders, decision)
         close = close_contenders(race)
         if len(close) > 1:
             # Who may tie with the fastest is told apart by more rounds; the others are out.
             contenders = [contenders[at] for at in close]
-            race = await self._last_race(contenders, CONFIRMING_ROUNDS)
+            race = await self._last_race(contenders, CONFIRMING_ROUNDS, 0.9)
             decision = decide(race, contenders)
             confirmed = self._times(race, contenders, decision)
             named = [options for options, _ in confirmed]
@@ -638,13 +658,14 @@ class TuningSession:
                 return dataclasses.replace(decision, winner=winner)
         raise TunerError(f"nothing in the last race of {kernel.name} serves its range: {rejection}")
 
-    async def _last_race(self, contenders: Sequence[Contender], rounds: int) -> Race:
+    async def _last_race(self, contenders: Sequence[Contender], rounds: int, share: float) -> Race:
+        """A race that takes this share of the time that is left."""
         left = 4.0 if self._budget.seconds is None else self._budget.seconds - self._elapsed()
         return await self._executor.race(
             [contender.compiled for contender in contenders],
             rounds=rounds,
             seed=self._seed,
-            seconds=max(1.0, left / 2),
+            seconds=max(1.0, share * left),
         )
 
     def _times(
@@ -659,8 +680,8 @@ class TuningSession:
     async def _verified_build(self, entry: Measurement) -> Compiled | None:
         """A point compiled and through the whole numbers gate; nothing where it does not pass."""
         assert self._numbers is not None
-        if entry.trace.key in self._verified:
-            return self._verified[entry.trace.key][1]
+        if entry.trace.key in self._timer.verified:
+            return self._timer.verified[entry.trace.key][1]
         compiled = await self._compiled(entry.trace, self._expected)
         rejection: Rejection | None
         if isinstance(compiled, Rejection):
@@ -668,7 +689,7 @@ class TuningSession:
         else:
             rejection = await self._numbers.admit(compiled)
             if rejection is None:
-                self._verified[entry.trace.key] = (entry, compiled)
+                self._timer.verified[entry.trace.key] = (entry, compiled)
                 return compiled
         self._state.tell(self._measurement(entry.trace, rejection))
         return None
@@ -702,7 +723,8 @@ class TuningSession:
     def _plain_record(self, trace: Trace | None, seconds: float, baseline: float) -> TuningRecord:
         kernel = self._kernel
         # Where the reference won, the point beside it is for shapes that it may not win on.
-        point = trace if trace is not None or self._baseline is None else self._baseline.trace
+        start = self._timer.baseline
+        point = trace if trace is not None or start is None else start.trace
         return TuningRecord(
             kernel=kernel.name,
             arguments=kernel.key(self._call),
@@ -738,16 +760,20 @@ class TuningSession:
 
     def _keep_best(self) -> None:
         """Writes the fastest verified point down where the search is broken off."""
-        if self._baseline is None or not self._verified:
+        if self._timer.baseline is None or not self._timer.verified:
             return
-        entry, _ = min(self._verified.values(), key=lambda pair: pair[0].seconds or 0.0)
-        seconds, baseline = entry.seconds or 0.0, self._baseline.seconds
+        entry, _ = min(self._timer.verified.values(), key=lambda pair: pair[0].seconds or 0.0)
+        seconds, baseline = entry.seconds or 0.0, self._timer.baseline.seconds
         if seconds * (1 + TIE[0]) < baseline:
             record = self._plain_record(entry.trace, seconds, baseline)
             self._kernel.table.put(replace(record, confirmed=False))
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._started
+
+
+def _rejected(outcome: float | Failure) -> float | Rejection:
+    return rejection_of(outcome) if isinstance(outcome, Failure) else outcome
 
 
 def _output_types(

@@ -63,3 +63,16 @@ async def test_the_untuned_form_stays_where_noise_explains_the_gain() -> None:
     medians = [ratio.median for race in untold if (ratio := race.speedup(1)) is not None]
     assert max(medians) > 1.2
     assert {decide(race, contenders(race)).winner for race in untold} == {0}
+
+
+async def test_what_seems_far_ahead_and_is_not_told_from_the_untuned_form_runs_on() -> None:
+    seeds = range(40)
+    races = [await raced([1.5, 1.0, 2.0], seed, 0.3, rounds=5) for seed in seeds]
+    ratios = [race.speedup(1) for race in races]
+    untold = [
+        race
+        for race, ratio in zip(races, ratios, strict=True)
+        if ratio is not None and ratio.median > 1.2 and ratio.low <= 1
+    ]
+    assert untold
+    assert all({0, 1} <= {*close_contenders(race)} for race in untold)

@@ -164,6 +164,24 @@ async def test_a_reference_that_is_faster_than_all_is_called(kernel: Tunable[...
     assert report.record.checked == "proved"
 
 
+async def test_a_machine_that_becomes_faster_makes_no_point_faster(
+    kernel: Tunable[..., Any],
+) -> None:
+    """Others leave the machine after three points: what is reported are gains over the untuned
+    form, whenever either was timed.
+    """
+    acts, seen = all_right(), list[float]()
+
+    def note(progress: TuningProgress) -> None:
+        if progress.trials == 3:
+            acts.update({name: act(entry.seconds / 3) for name, entry in all_right().items()})
+        assert progress.best is not None
+        seen.append(progress.baseline / progress.best)
+
+    await tuned(kernel, acts, on_progress=note)
+    assert max(seen) == pytest.approx(1.5**3, rel=0.02)
+
+
 async def test_points_that_tie_leave_the_untuned_form(kernel: Tunable[..., Any]) -> None:
     acts = {name: act(1e-3) for name in all_right()}
     acts["reference"] = act(5e-3)
