@@ -18,8 +18,8 @@ turns on the same arrays; so is the rate of its loop beside ours. **models**: a 
 twelve layers and a block of a ResNet, all regions of each within `--seconds` (600 where nothing is
 said), over `jax.jit` of the function, with what the search had reached at some moments.
 **modules**: the same space with each module left out in turn, and how much slower the best of two
-thousand drawn points is predicted. **ablation**: the same by measurement: as many points are tried
-of each composition, and the best three of all run in turns. **sparse**: products with a sparse
+thousand drawn points is predicted. **ablation**: the best point of one search with what each module
+chose taken back, all in the rounds of one race. **sparse**: products with a sparse
 matrix over the best of what JAX has for it. **records**: what it costs to write measurements down
 and to look records up. `--program` names one workload, operator or model, of those that were
 chosen.
@@ -51,15 +51,16 @@ from lib.tuned_workloads import MODELS, OPERATORS, WORKLOADS, Workload, types
 from lib.tuning_faults import FAULTS, none_fits, troubled
 from lib.tvm_contest import PeerError, interpreter
 
-from aiosearch.measure import Act, MockExecutor
+from aiosearch.measure import Act, MockExecutor, Ratio
 from aiosearch.tuner import (
     RecordedSpace,
     RecordTable,
+    RequirementFailed,
     Sampler,
+    SearchSpace,
     Trace,
     Tunable,
     TuningBudget,
-    TuningProgress,
     TuningReport,
     TuningSession,
     replay,
@@ -71,7 +72,7 @@ from aiosearch.tuner.gates import NumbersGate, Rejection
 from aiosearch.tuner.kernels import KernelCall
 from aiosearch.tuner.pipeline import device_executor
 from aiosearch.tuner.schedules.modules import SKIP
-from aiosearch.tuner.schedules.programs import FORM, LIBRARY, TunableProgram, tunable_program
+from aiosearch.tuner.schedules.programs import FORM, LIBRARY, tunable_program
 from aiosearch.tuner.schedules.sparse import blocked_rows, tunable_sddmm, tunable_spmm
 from aiosearch.tuner.schedules.tile_modules import STANDARD, TileModule
 
@@ -79,6 +80,7 @@ ChoiceT = TypeVar("ChoiceT")
 RECORDED = Path(__file__).parent / "recorded"
 SEEDS = 10
 ABLATED = ("matmul 512", "conv2d", "dense bias gelu", "softmax")
+ABLATION_ROUNDS = 61
 ALGORITHMS = ("evolution", "best-first", "random", "exhaustive")
 
 
@@ -440,77 +442,71 @@ def _best_predicted(
 
 
 def timed_ablation(group: Mapping[str, Workload], trials: int) -> None:
-    """The best of so many tried points of each composition, raced together.
+    """The best point of one search, with what each module chose taken back, in one race.
 
-    Three of each run in the race: times of the search are the least of three rounds, and on a loud
-    machine one of them is now and then a slow point that was lucky.
+    A search for each composition compares searches, of which each is lucky in its own way. Here all
+    run in the same rounds and differ in one module alone, so that some percent have an interval. It
+    is what a module is worth at the best point, and not what others would make up for without it.
     """
     for name, workload in group.items():
-        times, tried, idle = asyncio.run(_raced_compositions(workload, trials))
-        whole = times.pop("")
-        for left_out, seconds in times.items():
+        ratios, idle, illegal = asyncio.run(_without_each_module(workload, trials))
+        for module, ratio in ratios.items():
             figure(
-                f"measured time without {left_out}, {name}",
-                seconds / whole,
+                f"measured time without {module}, {name}",
+                ratio.median,
                 "of that with all",
-                seconds=seconds,
-                with_all=whole,
-                trials=tried[left_out],
+                interval=[ratio.low, ratio.high],
+                told=not ratio.low <= 1 <= ratio.high,
             )
-        figure(f"modules without a choice, {name}", len(idle), "modules", names=idle)
+        figure(
+            f"modules that chose nothing, {name}", len(idle), "modules", names=idle, illegal=illegal
+        )
 
 
-async def _raced_compositions(
+async def _without_each_module(
     workload: Workload, trials: int
-) -> tuple[dict[str, float], dict[str, int], list[str]]:
-    """Seconds of the best point of each composition, named after the module that it leaves out,
-    how many points were tried of it, and the modules that have nothing to say of this program.
+) -> tuple[dict[str, Ratio], list[str], list[str]]:
+    """How long the best point takes without each module over with all; the modules that leave it as
+    it is, and those without which the other choices do not go together.
     """
-    call = KernelCall(types(workload))
+    call, names = KernelCall(types(workload)), [module.__name__ for module in STANDARD]
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["XDG_CACHE_HOME"] = scratch
-
-        def kernel(left_out: str) -> TunableProgram:
-            modules = [module for module in STANDARD if module.__name__ != left_out]
-            table = Path(scratch) / f"{left_out}.json"
-            return tunable_program(
-                workload[0], modules=modules, table=table, name=left_out or "all"
-            )
-
-        space, random = kernel("").search_space(call), Random(0)
-        sites = {site for _ in range(64) for site in space.sample(random).decisions}
-        names = [module.__name__ for module in STANDARD]
-        choosing = {name for name in names if any(site.endswith(f".{name}") for site in sites)}
-        best: dict[str, Trace] = {}
-        tried: dict[str, int] = {}
+        kernel = tunable_program(workload[0], table=Path(scratch) / "table.json")
+        budget = TuningBudget(trials=trials)
         async with device_executor() as executor:
-            for left_out in ("", *(name for name in names if name in choosing)):
-                seen: list[TuningProgress] = []
-                session = TuningSession(
-                    kernel(left_out), call, executor, TuningBudget(trials=trials),
-                    on_progress=seen.append,
-                )  # fmt: skip
-                async with session.opened():
-                    await session.advance(TuningBudget(trials=trials))
-                entries = [at.measurement for at in seen if at.measurement is not None]
-                scheduled = [
-                    (entry.seconds, entry.trace)
-                    for entry in entries
-                    if entry.seconds is not None and entry.trace.decisions[FORM] != LIBRARY
-                ]
-                tried[left_out] = len(scheduled)
-                skipped = {site: SKIP for site in sites if site.endswith(f".{left_out}")}
-                for rank, (_, trace) in enumerate(sorted(scheduled, key=lambda pair: pair[0])[:3]):
-                    point = space.replay({**skipped, **trace.decisions})
-                    best[f"{left_out}:{rank}"] = point
-            session = TuningSession(kernel(""), call, executor, TuningBudget(trials=0))
+            session = TuningSession(kernel, call, executor, budget)
             async with session.opened():
-                raced = await session.race(best)
-    times: dict[str, float] = {}
-    for label, spent in raced.items():
-        left_out = label.partition(":")[0]
-        times[left_out] = min(spent, times.get(left_out, math.inf))
-    return times, tried, [name for name in names if name not in choosing]
+                await session.advance(budget)
+                best = next(
+                    entry.trace
+                    for entry in session.fastest()
+                    if entry.trace.decisions[FORM] != LIBRARY
+                )
+                points, illegal = {"": best}, list[str]()
+                for name in names:
+                    try:
+                        points[name] = _taken_back(session.space, best, name)
+                    except RequirementFailed:
+                        illegal.append(name)
+                printed = {
+                    name: kernel.original.printed(call, point.decisions)
+                    for name, point in points.items()
+                }
+                changed = {name for name, text in printed.items() if text != printed[""]}
+                idle = [name for name in names if name not in changed and name not in illegal]
+                chosen = {name: points[name] for name in ("", *names) if name in {"", *changed}}
+                kept, race = await session.raced(chosen, ABLATION_ROUNDS)
+    assert race is not None
+    ratios = {name: race.speedup(0, over=at) for at, name in enumerate(kept) if name}
+    return {name: ratio for name, ratio in ratios.items() if ratio is not None}, idle, illegal
+
+
+def _taken_back(space: SearchSpace, best: Trace, module: str) -> Trace:
+    """A point without what a module chose; what then falls to others has its default."""
+    skipped = {site.name: SKIP for site in best.sites if site.name.endswith(f".{module}")}
+    decisions = {**best.decisions, **skipped}
+    return space.run(lambda site: decisions.get(site.name, site.first()))[0]
 
 
 def sparse(quick: bool, seconds: float) -> None:
@@ -607,7 +603,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a sanity size")
     parser.add_argument("--each", type=int, default=100, help="faults of each kind")
     parser.add_argument("--seconds", type=float, help="for each program (60) and model (600)")
-    parser.add_argument("--trials", type=int, default=32, help="of each composition of modules")
+    parser.add_argument("--trials", type=int, default=32, help="of the search before an ablation")
     parser.add_argument(
         "--program", action="append", choices=(*WORKLOADS, *OPERATORS, *MODELS), default=[],
         help="of the workloads, operators and models",
