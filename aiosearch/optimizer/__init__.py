@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .candidates.jax_source import emit, names
     from .decorator import OptimizedOnCall, optimized
     from .device_kind import device, platform
-    from .effort import Budget, Effort
+    from .effort import Budget, Effort, budget_of
     from .errors import OptimizeError
     from .handback.exported import Exported, exported
     from .handback.optimized import Optimized
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .outcomes.roofline import ceilings_of, roofline_fraction, why_faster
     from .outcomes.unfinished_work import WorkStore
     from .progress import OptimizeProgress
+    from .race.arrangements import Occurrences, occurrences
     from .trace.pieces import Body, Subject
     from .trace.splice import Spliced
     from .trace.traced import CutFunction, cut
@@ -45,6 +46,7 @@ __all__ = [
     "Exported",
     "Found",
     "Key",
+    "Occurrences",
     "Optimization",
     "OptimizeError",
     "OptimizeProgress",
@@ -59,6 +61,7 @@ __all__ = [
     "Tried",
     "WholeFunctionResult",
     "WorkStore",
+    "budget_of",
     "ceilings_of",
     "cut",
     "default_results_path",
@@ -68,6 +71,7 @@ __all__ = [
     "exported",
     "kernel_sources",
     "names",
+    "occurrences",
     "optimize",
     "optimize_sync",
     "optimized",
@@ -91,6 +95,7 @@ __getattr__ = lazily(
         "platform": ".device_kind",
         "Budget": ".effort",
         "Effort": ".effort",
+        "budget_of": ".effort",
         "OptimizeError": ".errors",
         "Exported": ".handback.exported",
         "exported": ".handback.exported",
@@ -122,6 +127,8 @@ __getattr__ = lazily(
         "why_faster": ".outcomes.roofline",
         "WorkStore": ".outcomes.unfinished_work",
         "OptimizeProgress": ".progress",
+        "Occurrences": ".race.arrangements",
+        "occurrences": ".race.arrangements",
         "Body": ".trace.pieces",
         "Subject": ".trace.pieces",
         "Spliced": ".trace.splice",

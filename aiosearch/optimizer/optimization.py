@@ -19,8 +19,10 @@ what is timed.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Generic, ParamSpec, TypeVar, cast
 
@@ -222,6 +224,35 @@ class Optimization(Generic[P, R]):
 
     async def run(self) -> Optimized[P, R]:
         """Searches, and gives what `optimize` gives; raises `OptimizeError` the second time."""
+        with short_switch_interval():
+            async with self._begun() as stages:
+                optimized = await self._climb(stages)
+                assert optimized.report is not None, "`_Stages` gives one"
+                history = tuple(self._reporter.history)
+                optimized.report = msgspec.structs.replace(optimized.report, history=history)
+                return optimized
+
+    async def answers(self) -> tuple[CutFunction, dict[Subject, Found]]:
+        """In the place of `run`: searches the programs of the function alone, with all that may be
+        spent, for whoever goes on from there and races the function as a whole.
+
+        After `seconds` it gives what it has by then.
+        """
+        with short_switch_interval():
+            async with self._begun() as stages:
+                step = effort_steps(self._spends)[-1]
+                await stages.look_up(step)
+                self._scope = scope = CancelScope(deadline=self._deadline(stages))
+                if self._stopped:  # before there was a scope
+                    scope.cancel()
+                with scope:
+                    await stages.search([step])
+                return stages.cut, stages.outcomes
+
+    @asynccontextmanager
+    async def _begun(self) -> AsyncIterator[_Stages]:
+        """The stages after the trace, with what they need: a store, and processes once something is
+        timed."""
         if self._is_run:
             raise OptimizeError(
                 "an Optimization is run once: make another, which goes on from there"
@@ -240,31 +271,31 @@ class Optimization(Generic[P, R]):
         virtual = options.executor is not None and options.executor.virtual
         store = options.results or (Results.nowhere() if virtual else Results.open())
         try:
-            with short_switch_interval():
-                cut = await to_thread.run_sync(traced.cut)
-                async with (
-                    told_progress(self._reporter, options.progress),
-                    AnswerFinder(
-                        platform_name, options.seed, options.strict, options.kernels, store,
-                        options.executor, options.tell, traced.settings, self._reporter,
-                    ) as finder,
-                ):  # fmt: skip
-                    finder.arguments = RegionArguments(cut, traced.examples)
-                    call = AsCalledRace(self._function, self._args, self._keywords, traced.examples)
-                    stages = _Stages(
-                        traced, cut, finder, call, platform_name, options.tell, self._reporter,
-                        started,
-                    )  # fmt: skip
-                    optimized = await self._climb(stages)
-                    assert optimized.report is not None, "`_Stages` gives one"
-                    history = tuple(self._reporter.history)
-                    optimized.report = msgspec.structs.replace(optimized.report, history=history)
-                    return optimized
+            cut = await to_thread.run_sync(traced.cut)
+            async with (
+                told_progress(self._reporter, options.progress),
+                AnswerFinder(
+                    platform_name, options.seed, options.strict, options.kernels, store,
+                    options.executor, options.tell, traced.settings, self._reporter,
+                ) as finder,
+            ):  # fmt: skip
+                finder.arguments = RegionArguments(cut, traced.examples)
+                call = AsCalledRace(self._function, self._args, self._keywords, traced.examples)
+                yield _Stages(
+                    traced, cut, finder, call, platform_name, options.tell, self._reporter, started
+                )
         finally:
             if options.results is None:
                 # A cancelled call still writes what it found before it was cancelled.
                 with CancelScope(shield=True):
                     await to_thread.run_sync(store.close)
+
+    def _deadline(self, stages: _Stages) -> float:
+        """When the seconds of the call are over, by the clock of its event loop."""
+        if self._options.seconds is None:
+            return math.inf
+        left = stages.started + self._options.seconds - time.monotonic()
+        return anyio.current_time() + max(left, 0.0)
 
     async def _climb(self, stages: _Stages) -> Optimized[P, R]:
         """One step after the other; where it is stopped, what is best then."""
@@ -272,9 +303,8 @@ class Optimization(Generic[P, R]):
         await stages.look_up(steps[-1])
         if stages.covers(steps[-1]):
             steps = steps[-1:]
-        elif self._options.seconds is not None:
-            left = stages.started + self._options.seconds - time.monotonic()
-            scope.deadline = anyio.current_time() + max(left, 0.0)
+        else:
+            scope.deadline = self._deadline(stages)
         self._scope = scope
         if self._stopped:  # before there was a scope
             scope.cancel()

@@ -11,19 +11,22 @@ it did on average, so that one that takes long and was hardly tried comes first.
 converged when three turns gained less than one percent together, and is left.
 
 `tune_function` does so for a whole JAX function: its tasks are the regions that `optimize` would
-search, each once, weighted by how often the function runs it. Which of the winners then replace
-their regions is one more search, of the whole function as it is called.
+search, each once, weighted by how often the function runs it. `optimize` searches them first, with
+little effort: what it finds, equal programs and kernels, is where the tuner begins. Which of the
+winners then replace their regions is one more search, of the whole function as it is called.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from .._blocking import waited_for
 from ..measure import Executor
@@ -37,7 +40,7 @@ from .tunables import AnyTunable, Tunable
 from .types import Configuration, Function, Options, Pytree
 
 if TYPE_CHECKING:
-    from ..optimizer import Body, CutFunction, Spliced, Subject
+    from ..optimizer import CutFunction, Found, Spliced, Subject
     from .schedules.programs import TunableProgram
     from .schedules.tile_modules import KernelTarget, TileModule
 
@@ -159,6 +162,8 @@ def _key(task: TuningTask) -> tuple[str, tuple[str, ...]]:
 
 WHOLE_SHARE = 0.2
 """The share of the budget of a function in which the whole is timed, with regions replaced."""
+BEGINNING_SHARE = 0.25
+"""The share in which `optimize` searches the regions; what it has begun may take as much again."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +175,8 @@ class TunedRegion:
     """How often the function runs it."""
     replaced: bool
     """Whether the whole runs with its kernels, rather than with XLA's."""
+    begun: float = 1.0
+    """How many times as fast as the original `optimize` had it, where the tuner began."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +213,12 @@ class TunedFunction:
             "left_alone": list(self.left_alone),
             "whole": None if self.report is None else self.report.facts(),
             "regions": [
-                {"weight": region.weight, "replaced": region.replaced, **region.report.facts()}
+                {
+                    "weight": region.weight,
+                    "replaced": region.replaced,
+                    "begun": region.begun,
+                    **region.report.facts(),
+                }
                 for region in self.regions
             ],
         }
@@ -225,9 +237,10 @@ class TunedFunction:
             gain = region.report.speedup or 1.0
             marked = "replaced" if region.replaced else "XLA's own"
             trials = f"{region.report.trials} tried"
+            begun = f" from {region.begun:.2f}x by optimize" if region.begun > 1 else ""
             lines.append(
-                f"  {region.weight:g} x {region.report.record.kernel}: {gain:.2f}x alone, {trials},"
-                f" {marked}"
+                f"  {region.weight:g} x {region.report.record.kernel}: {gain:.2f}x alone{begun},"
+                f" {trials}, {marked}"
             )
         return "\n".join([*lines, *(f"  left alone: {reason}" for reason in self.left_alone)])
 
@@ -236,18 +249,10 @@ def region_weights(cut: CutFunction) -> dict[Subject, float]:
     """How often a call runs each distinct region: a loop's as often as it goes round, where that is
     known.
     """
-    weights: dict[Subject, float] = {}
+    from ..optimizer import occurrences
 
-    def add(body: Body, times: float) -> None:
-        for piece in body.pieces:
-            if piece.subject is not None:
-                weights[piece.subject] = weights.get(piece.subject, 0.0) + times
-            for inner in piece.bodies:
-                rounds = float(piece.jaxpr.eqns[0].params.get("length", 1))
-                add(inner, times * rounds)
-
-    add(cut.body, 1.0)
-    return {subject: weights[subject] for subject in cut.subjects}
+    counts = occurrences(cut)
+    return {subject: counts[subject].runs for subject in cut.subjects}
 
 
 async def tune_function(
@@ -262,81 +267,152 @@ async def tune_function(
     again: bool = False,
     executor: Executor | None = None,
     on_progress: Callable[[TuningProgress], None] | None = None,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> TunedFunction:
     """Tunes the kernels of a whole JAX function within one wall budget.
 
-    It is cut as `optimize` cuts it; equal regions are one task, and the next trials go to the task
-    that should gain most for the whole. Then the whole is timed with regions replaced, all and each
-    alone, and what is faster beyond a tie is kept. Raises TunerError where nothing in it is a
-    region.
+    It is cut as `optimize` cuts it, and what that finds in a quarter of the time, or has found
+    before, is where the search of each region begins. Equal regions are one task, and the next
+    trials go to the task that should gain most for the whole. Then the whole is timed with regions
+    replaced, all and each alone, and what is faster beyond a tie is kept. `tell` hears in words
+    what `optimize` does. Raises TunerError where nothing in it is a region.
 
         fast = await tune_function(model, params, x, seconds=600)
         fast(params, x)
     """
-    from ..optimizer import cut as cut_function
-    from .schedules.programs import tunable_region
     from .schedules.tile_modules import STANDARD
 
-    if executor is None:
-        async with device_executor() as device:
-            return await tune_function(
-                function, *arguments, seconds=seconds, modules=modules, target=target, table=table,
-                seed=seed, again=again, executor=device, on_progress=on_progress,
-            )  # fmt: skip
     started = time.monotonic()
-    cut = cut_function(function, *arguments)
-    weights = region_weights(cut)
-    kernels: dict[Subject, TunableProgram] = {}
-    tasks, left_alone = list[TuningTask](), list(cut.left_alone)
-    for subject, weight in weights.items():
-        kernel = tunable_region(
-            subject.program, modules=modules or STANDARD, target=target, table=table
+    cut, answers = await _begun(function, arguments, BEGINNING_SHARE * seconds, executor, tell)
+    async with AsyncExitStack() as stack:
+        # Only now: the processes of `optimize` are gone, and a device has one owner.
+        if executor is None:
+            executor = await stack.enter_async_context(device_executor())
+        tuning = _FunctionTuning(
+            function, cut, answers, executor, started + seconds, seed, again, table, on_progress
         )
-        types = tuple(_struct(term) for term in subject.program.inputs)
-        try:
-            kernel.search_space(KernelCall(types)).default()
-        except TunerError as error:
-            left_alone.append(str(error))
-            continue
-        kernels[subject] = kernel
-        tasks.append(TuningTask(kernel, types, weight))
-    if not tasks:
-        raise TunerError(f"nothing in {kernel_name(function)} can be tuned: {left_alone[0]}")
-    reports = await tune_tasks(
-        tasks, seconds=(1 - WHOLE_SHARE) * seconds, seed=seed, again=again, executor=executor,
-        on_progress=on_progress,
+        return await tuning.run(arguments, modules or STANDARD, target, started)
+
+
+async def _begun(
+    function: Function,
+    arguments: Sequence[Pytree],
+    seconds: float,
+    executor: Executor | None,
+    tell: Callable[[str], None],
+) -> tuple[CutFunction, dict[Subject, Found]]:
+    """A function in pieces, and what `optimize` finds for each of its regions in so many seconds.
+
+    Its effort is the least: kernels are what the tuner goes on with.
+    """
+    from ..optimizer import Effort, Optimization, budget_of
+
+    effort = msgspec.structs.replace(budget_of(Effort.QUICK), seconds=seconds)
+    search = Optimization(
+        function, *arguments, effort=effort, seconds=2 * seconds, executor=executor, tell=tell,
+        progress=False,
     )  # fmt: skip
-    faster: dict[Subject, Function] = {
-        subject: partial(kernels[subject].original, **report.configuration)
-        for subject, report in zip(kernels, reports, strict=True)
-        if _is_ours(report)
-    }
-    whole = SplicedFunction(cut, faster)
-    report: TuningReport | None = None
-    configuration: Configuration = {}
-    if faster:
-        name = f"whole of {kernel_name(function)}"
-        places = whole.sites
-        called = Tunable(whole, whole.space, function, RecordTable(table), name)
-        left = max(5.0, seconds - (time.monotonic() - started))
-        report = await tune(
-            called, *arguments, seconds=left, trials=len(places) + 2, seed=seed, again=True,
-            executor=executor, on_progress=on_progress, seeds=whole.promising,
+    return await search.answers()
+
+
+@dataclass
+class _FunctionTuning:
+    """One call of `tune_function`, after the function was cut and its regions were begun."""
+
+    function: Function
+    cut: CutFunction
+    answers: Mapping[Subject, Found]
+    executor: Executor
+    end: float
+    """By `time.monotonic`."""
+    seed: int
+    again: bool
+    table: str | Path | None
+    on_progress: Callable[[TuningProgress], None] | None
+
+    async def run(
+        self,
+        arguments: Sequence[Pytree],
+        modules: Sequence[TileModule | str],
+        target: KernelTarget | None,
+        started: float,
+    ) -> TunedFunction:
+        """Tunes the regions, then the whole."""
+        name = kernel_name(self.function)
+        kernels, left_alone = self._kernels(modules, target)
+        if not kernels:
+            raise TunerError(f"nothing in {name} can be tuned: {left_alone[0]}")
+        weights = region_weights(self.cut)
+        tasks = [
+            TuningTask(kernel, _types(subject), weights[subject])
+            for subject, kernel in kernels.items()
+        ]
+        # Of all the time, and not of what `optimize` has left: the whole takes as long to time.
+        for_whole = WHOLE_SHARE * (self.end - started)
+        reports = await tune_tasks(
+            tasks, seconds=self.end - for_whole - time.monotonic(), seed=self.seed,
+            again=self.again, executor=self.executor, on_progress=self.on_progress,
         )  # fmt: skip
-        configuration = report.configuration if report.record.winner == "tuned" else {}
-    replaced = whole.replaced(configuration)
-    regions = tuple(
-        TunedRegion(tuned, weights[subject], subject in replaced)
-        for subject, tuned in zip(kernels, reports, strict=True)
-    )
-    return TunedFunction(
-        kernel_name(function),
-        partial(whole, **configuration) if replaced else function,
-        regions,
-        report,
-        tuple(left_alone),
-        time.monotonic() - started,
-    )
+        whole = SplicedFunction(
+            self.cut,
+            {
+                subject: partial(kernels[subject].original, **report.configuration)
+                for subject, report in zip(kernels, reports, strict=True)
+                if _is_ours(report)
+            },
+        )
+        report = await self._whole(whole, arguments) if whole.sites else None
+        won = report is not None and report.record.winner == "tuned"
+        configuration = report.configuration if report is not None and won else {}
+        replaced = whole.replaced(configuration)
+        regions = tuple(
+            TunedRegion(tuned, weights[subject], subject in replaced, self._gain(subject))
+            for subject, tuned in zip(kernels, reports, strict=True)
+        )
+        return TunedFunction(
+            name,
+            partial(whole, **configuration) if replaced else self.function,
+            regions,
+            report,
+            tuple(left_alone),
+            time.monotonic() - started,
+        )
+
+    def _kernels(
+        self, modules: Sequence[TileModule | str], target: KernelTarget | None
+    ) -> tuple[dict[Subject, TunableProgram], list[str]]:
+        """Each region that has anything to tune, and why others have not."""
+        from .schedules.programs import tunable_region
+
+        kernels: dict[Subject, TunableProgram] = {}
+        left_alone = list(self.cut.left_alone)
+        for subject in self.cut.subjects:
+            begun = self.answers.get(subject)
+            kernel = tunable_region(
+                subject.program, None if begun is None else begun.answer, modules=modules,
+                target=target, table=self.table,
+            )  # fmt: skip
+            try:
+                kernel.search_space(KernelCall(_types(subject))).default()
+            except TunerError as error:
+                left_alone.append(str(error))
+            else:
+                kernels[subject] = kernel
+        return kernels, left_alone
+
+    async def _whole(self, whole: SplicedFunction, arguments: Sequence[Pytree]) -> TuningReport:
+        """Times the function with its regions replaced, all and each alone."""
+        name = f"whole of {kernel_name(self.function)}"
+        called = Tunable(whole, whole.space, self.function, RecordTable(self.table), name)
+        return await tune(
+            called, *arguments, seconds=max(5.0, self.end - time.monotonic()),
+            trials=len(whole.sites) + 2, seed=self.seed, again=True, executor=self.executor,
+            on_progress=self.on_progress, seeds=whole.promising,
+        )  # fmt: skip
+
+    def _gain(self, subject: Subject) -> float:
+        begun = self.answers.get(subject)
+        return begun.answer.speedup if begun is not None and begun.answer.faster else 1.0
 
 
 def tune_function_sync(
@@ -392,11 +468,18 @@ class SplicedFunction:
 
 
 def _is_ours(report: TuningReport) -> bool:
-    """Whether kernels of ours won, rather than XLA's own."""
-    from .schedules.programs import FORM, LIBRARY
+    """Whether something of ours won, rather than what XLA makes of the region as it was written."""
+    from .schedules.programs import AS_WRITTEN, FORM, LIBRARY
 
     record = report.record
-    return record.winner == "tuned" and record.configuration.get(FORM, LIBRARY) != LIBRARY
+    untuned = {FORM: LIBRARY}
+    chosen = {name: value for name, value in record.configuration.items() if value != AS_WRITTEN}
+    return record.winner == "tuned" and chosen != untuned
+
+
+def _types(subject: Subject) -> tuple[Pytree, ...]:
+    """The types of the inputs of a region, for jax."""
+    return tuple(map(_struct, subject.program.inputs))
 
 
 def _struct(term: Pytree) -> Pytree:

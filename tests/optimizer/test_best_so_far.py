@@ -186,6 +186,26 @@ async def test_an_optimization_that_is_stopped_before_it_runs_ends_at_once(
         await search.run()
 
 
+async def test_answers_are_those_of_the_programs_alone(store: Results, fast: MockExecutor) -> None:
+    """How they fare together is for whoever goes on from there: nothing of the whole is kept."""
+    search: Any = Optimization(sorted_trace, A, B, **options(store, fast))
+    cut, answers = await search.answers()
+    assert list(answers) == list(cut.subjects)
+    assert [found.answer.speedup > 5 for found in answers.values()] == [True]
+    assert {answer.name for answer in store.all()} == {
+        found.answer.name for found in answers.values()
+    }
+
+
+async def test_answers_end_with_the_seconds_that_they_may_take(
+    store: Results, fast: MockExecutor
+) -> None:
+    search: Any = Optimization(sorted_trace, A, B, **options(store, fast, seconds=0))
+    cut, answers = await search.answers()
+    assert cut.subjects
+    assert not answers
+
+
 class NoisyAfter(MockExecutor):
     """From the moment that `noisy` is set, the original seems faster or slower than itself."""
 

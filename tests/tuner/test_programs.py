@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,10 +14,21 @@ import numpy as np
 import pytest
 from testkit.kernels.native_run import MACHINES
 
+from aiosearch.capture import capture
 from aiosearch.devices import device
+from aiosearch.optimizer import Answer, Evidence, Key, Timings
+from aiosearch.tensor.text import write
 from aiosearch.tuner import TunerError, tune
 from aiosearch.tuner.kernels import KernelCall
-from aiosearch.tuner.schedules.programs import FORM, LIBRARY, TunableProgram, tunable_program
+from aiosearch.tuner.schedules.programs import (
+    AS_WRITTEN,
+    FORM,
+    LIBRARY,
+    PROGRAM,
+    TunableProgram,
+    tunable_program,
+    tunable_region,
+)
 from aiosearch.tuner.schedules.tile_modules import KernelTarget
 
 X = jax.random.normal(jax.random.key(0), (24, 64))
@@ -54,6 +66,65 @@ def _scheduled(kernel: TunableProgram) -> dict[str, Any]:
     (trace, *_) = kernel.seeds(KernelCall((X,)))
     assert trace.decisions[FORM] != LIBRARY
     return trace.decisions
+
+
+def test_draws_of_a_program_of_several_kernels_are_of_all_its_forms() -> None:
+    def layer(x: jax.Array, w: jax.Array) -> jax.Array:
+        h = jax.nn.softmax(jax.nn.relu(normed(x, w)) @ w.T, -1)
+        return normed(x + h, w) @ w.T
+
+    kernel = tunable_program(layer, target=HOST)
+    space, random = kernel.search_space(KernelCall((X, W))), Random(0)
+    drawn = [space.sample(random) for _ in range(24)]
+    forms = Counter(trace.decisions[FORM] for trace in drawn)
+    (site,) = [site for site in drawn[0].sites if site.name == FORM]
+    assert min(forms[branch] for branch in site.members()) >= 6
+    assert all(space.contains(trace.decisions) for trace in drawn)
+
+
+def scaled(x: jax.Array, w: jax.Array) -> jax.Array:
+    return (x * 2.0) @ w + x @ (w * 3.0)
+
+
+def scaled_once(x: jax.Array, w: jax.Array) -> jax.Array:
+    return 5.0 * (x @ w)
+
+
+def answered(source: str = "def f(x, w):\n    return 5.0 * (x @ w)\n") -> TunableProgram:
+    """A region for which `optimize` has found another program, and a source of that."""
+    written, rewritten = (capture(each, X, W).program for each in (scaled, scaled_once))
+    key = Key("scaled", ("f32[24, 64]", "f32[64, 48]"), "cpu", "", "")
+    evidence = Evidence(program=write(rewritten), original=write(written))
+    timings = Timings(2e-3, 2e-3, 1e-3, 1.0)
+    answer = Answer(key, "scaled", "f", source, ("proved",), timings, True, "quick", evidence)
+    return tunable_region(written, answer, target=HOST)
+
+
+def test_a_region_begins_with_what_optimize_has_found() -> None:
+    kernel = answered()
+    space = kernel.search_space(KernelCall((X, W)))
+    assert space.default().decisions == {PROGRAM: AS_WRITTEN, FORM: LIBRARY}
+    first, *others = kernel.seeds(KernelCall((X, W)))
+    assert first.decisions[PROGRAM].startswith("rewritten")
+    assert first.decisions[FORM].startswith("optimized")
+    scheduled = [trace for trace in others if trace.decisions[FORM] in ("fused", "apart")]
+    assert {trace.decisions[PROGRAM] for trace in scheduled} > {AS_WRITTEN}
+
+
+def test_equal_programs_compute_the_same_in_all_their_forms() -> None:
+    kernel = answered()
+    points = {trace.sketch[:2]: trace for trace in kernel.seeds(KernelCall((X, W)))}
+    assert len(points) >= 4
+    for trace in points.values():
+        run = functools.partial(kernel.original, **trace.decisions)
+        values = np.asarray(jax.jit(run)(X, W))
+        assert values == pytest.approx(np.asarray(scaled(X, W)), abs=1e-3)
+
+
+def test_a_point_of_an_answer_is_none_where_another_answer_was_found() -> None:
+    (first, *_) = answered().seeds(KernelCall((X, W)))
+    another = answered("def f(x, w):\n    return (x * 5.0) @ w\n")
+    assert not another.search_space(KernelCall((X, W))).contains(first.decisions)
 
 
 def test_untuned_it_is_what_xla_makes_of_it() -> None:

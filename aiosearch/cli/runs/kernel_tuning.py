@@ -144,8 +144,12 @@ class TuneCommand:
                 again=given.again,
                 table=given.table,
                 on_progress=self._progress,
+                tell=self._tell,
             )
         )
+
+    def _tell(self, text: str) -> None:
+        self._now = text
 
     async def _watched(
         self,

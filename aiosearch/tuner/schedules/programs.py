@@ -7,6 +7,10 @@ A function is captured for the types of a call; its program is lowered with its 
 apart, and each kernel is scheduled by modules (`tile_modules`). XLA's own kernels are a branch of
 the space, and what is tuned is held to the function itself. On a processor a point is printed as
 machine code, on a GPU as Pallas, which is interpreted where there is no GPU.
+
+A region that `optimize` has an answer for begins there: the equal program that the answer computes
+is a fork beside the one that was written, to be scheduled as well, and the answer's own source is
+one of its forms.
 """
 
 from __future__ import annotations
@@ -14,11 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...capture import CaptureError
 from ...pool import usable_cores
@@ -43,8 +47,12 @@ from .tile_modules import (
 if TYPE_CHECKING:
     from ...codegen.ir import Module
     from ...codegen.schedule.plans import ModulePlan
+    from ...optimizer import Answer
     from ...tensor import Program
 
+PROGRAM = "program"
+"""The fork that says which of several equal programs runs, where there are several."""
+AS_WRITTEN = "as written"
 FORM = "form"
 """The fork that says what is scheduled: kernels fused, kernels apart, or XLA's own."""
 LIBRARY = "library"
@@ -58,6 +66,8 @@ class LoweredProgram:
 
     program: Program
     forms: Mapping[str, Module]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Further forms: texts of modules that define `_function` of the program's inputs in order."""
 
     @classmethod
     def of(cls, program: Program) -> LoweredProgram:
@@ -73,6 +83,42 @@ class LoweredProgram:
         # Fusion may change nothing, and then there is nothing to choose.
         forms = {"fused": fused} if fused == plain else {"fused": fused, "apart": plain}
         return cls(program, forms)
+
+    @classmethod
+    def beside(cls, program: Program, sources: Mapping[str, str]) -> LoweredProgram:
+        """A program that has these forms as well, and no others of ours where it has no kernels."""
+        try:
+            return cls(program, cls.of(program).forms, sources)
+        except TunerError:
+            return cls(program, {}, sources)
+
+
+EqualPrograms: TypeAlias = Mapping[str, LoweredProgram]
+"""Programs that compute the same, by what is said of each; the first is the one that was written.
+"""
+
+
+def equal_programs(program: Program, answer: Answer | None) -> EqualPrograms:
+    """A program, and the one that an answer of `optimize` for it computes, with the answer's source
+    among its forms. Raises TunerError where there is nothing but XLA's own kernels.
+    """
+    from ...tensor.text import parse
+
+    if answer is None or not answer.faster:
+        return {AS_WRITTEN: LoweredProgram.of(program)}
+    text = f"{answer.source}\n\n_function = {answer.function}\n"
+    # A record that names a branch means this very text and program, also next year.
+    sources = {f"optimized {_digest(answer.source)}": text}
+    evidence = answer.evidence
+    # Of what packs constant inputs, the program that is stored takes others than the function does.
+    if evidence.original is None or evidence.program is None or answer.packing is not None:
+        return {AS_WRITTEN: LoweredProgram.beside(program, sources)}
+    rewritten = parse(evidence.program)
+    # What has no kernels as it was written may have some when it is rewritten.
+    return {
+        AS_WRITTEN: LoweredProgram.beside(program, {}),
+        f"rewritten {_digest(evidence.program)}": LoweredProgram.beside(rewritten, sources),
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +139,8 @@ class ProgramSchedule:
         """The text of a module that defines `_function`, of the program's inputs in order."""
         if self.form == LIBRARY:
             return LibraryProgram(self.lowered.program).printed(KernelCall(()), {})
+        if self.form in self.lowered.sources:
+            return self.lowered.sources[self.form]
         schedules = {schedule.kernel.name: schedule.scheduled() for schedule in self.kernels}
         target = self.kernels[0].target if self.kernels else None
         if target is None or target.machine is None:
@@ -125,15 +173,19 @@ def _function(*inputs):
 
 
 def schedule_program(
-    modules: Sequence[TileModule], s: Sampler, lowered: LoweredProgram, target: KernelTarget
+    modules: Sequence[TileModule], s: Sampler, programs: EqualPrograms, target: KernelTarget
 ) -> ProgramSchedule:
-    """Draws how a program runs: its form, then each kernel's schedule by the modules."""
-    form = s.fork(FORM, (*lowered.forms, LIBRARY))
-    if form == LIBRARY:
+    """Draws how a program runs: which of those that are equal, its form, then each kernel's
+    schedule by the modules.
+    """
+    names = tuple(programs)
+    lowered = programs[s.fork(PROGRAM, names) if len(names) > 1 else names[0]]
+    form = s.fork(FORM, (*lowered.forms, *lowered.sources, LIBRARY))
+    if form not in lowered.forms:
         return ProgramSchedule(lowered, form)
     kernels: list[TileSchedule] = []
     for kernel in lowered.forms[form].kernels:
-        kernels += schedule_kernel(modules, s, kernel, target)
+        kernels += s.part(partial(schedule_kernel, modules, s, kernel, target))
     # The code generator's own model is a column for the one that learns.
     seconds = sum(schedule.seconds() for schedule in kernels)
     s.derive("predicted", math.log2(seconds) if 0 < seconds < math.inf else 0.0)
@@ -141,19 +193,27 @@ def schedule_program(
 
 
 def promising_decisions(
-    lowered: LoweredProgram, modules: Sequence[TileModule], target: KernelTarget, most: int
+    programs: EqualPrograms, modules: Sequence[TileModule], target: KernelTarget, most: int
 ) -> list[Configuration]:
-    """The points that the code generator predicts best, as decisions, those of each form in turn.
+    """The points that are worth a look before anything was timed, as decisions: what was written
+    for a program elsewhere, then what the code generator predicts best, of each form in turn.
 
     Only what the modules can reach is there.
     """
+    chosen = {name: {PROGRAM: name} if len(programs) > 1 else {} for name in programs}
+    decisions: list[Configuration] = [
+        {**chosen[name], FORM: form}
+        for name, lowered in programs.items()
+        for form in (*lowered.sources, *([LIBRARY] if lowered.sources else []))
+    ]
+    # Of several equal programs the later ones come first: somebody preferred them.
     ways = [
-        [(form, plan) for plan in _plans(module, target, most)]
+        [(name, form, plan) for plan in _plans(module, target, most)]
+        for name, lowered in reversed(list(programs.items()))
         for form, module in lowered.forms.items()
     ]
-    ranked = [pair for rank in range(most) for way in ways for pair in way[rank : rank + 1]]
-    decisions: list[Configuration] = []
-    for form, plan in ranked[:most]:
+    ranked = [point for rank in range(most) for way in ways for point in way[rank : rank + 1]]
+    for name, form, plan in ranked[:most]:
         points = {
             kernel.name: {
                 parameter.name: parameter.values[at]
@@ -163,8 +223,8 @@ def promising_decisions(
         }
         # A composition of fewer modules may not reach the point, or not with all constraints.
         with suppress(RequirementFailed, SpaceError, KeyError):
-            reached = decisions_of(modules, lowered.forms[form].kernels, target, points)
-            decisions.append({FORM: form, **reached})
+            reached = decisions_of(modules, programs[name].forms[form].kernels, target, points)
+            decisions.append({**chosen[name], FORM: form, **reached})
     return decisions
 
 
@@ -187,13 +247,13 @@ class ProgramKernel:
 
     def __init__(
         self,
-        read: Callable[[KernelCall], Program],
+        read: Callable[[KernelCall], EqualPrograms],
         modules: Sequence[TileModule],
         target: KernelTarget,
         name: str,
         function: Function | None = None,
     ) -> None:
-        """Takes what reads the program for a call, and the `function` that it gives the result of.
+        """Takes what reads the programs for a call, and the `function` whose result they give.
 
         Without one the result is an array, or a tuple of arrays.
         """
@@ -203,18 +263,18 @@ class ProgramKernel:
         self.__module__ = __name__
         self._read = read
         self._function = function
-        self._lowered: dict[tuple[str, ...], LoweredProgram] = {}
+        self._programs: dict[tuple[str, ...], EqualPrograms] = {}
 
-    def lowered(self, call: KernelCall) -> LoweredProgram:
-        """The program for a kind of arguments, lowered once."""
-        if call.text not in self._lowered:
-            self._lowered[call.text] = LoweredProgram.of(self._read(call))
-        return self._lowered[call.text]
+    def programs(self, call: KernelCall) -> EqualPrograms:
+        """The programs for a kind of arguments, lowered once."""
+        if call.text not in self._programs:
+            self._programs[call.text] = self._read(call)
+        return self._programs[call.text]
 
     def schedule(self, call: KernelCall, decisions: Options) -> ProgramSchedule:
         """The schedule of decisions that are a point of the space."""
         sampler = Sampler(lambda site: decisions[site.name])
-        return schedule_program(self.modules, sampler, self.lowered(call), self.target)
+        return schedule_program(self.modules, sampler, self.programs(call), self.target)
 
     def printed(self, call: KernelCall, decisions: Options) -> str:
         """The text of a module that defines `_function`, of the call's leaves in order."""
@@ -235,7 +295,7 @@ class ProgramKernel:
         if self._function is not None:
             specs = call.with_leaves(placeholders(call.types)).arguments
             return jax.tree.structure(jax.eval_shape(self._function, *specs))
-        outputs = self.lowered(call).program.outputs
+        outputs = next(iter(self.programs(call).values())).program.outputs
         return jax.tree.structure(0 if len(outputs) == 1 else (0,) * len(outputs))
 
 
@@ -263,10 +323,12 @@ class TunableProgram(Tunable[..., Pytree]):
         return source_digest(self.reference, *self._kernel.modules)
 
     def seeds(self, call: KernelCall, configurations: Sequence[Options] = ()) -> list[Trace]:
-        """Configurations and similar records, then what the code generator predicts best."""
+        """Configurations and similar records, then what is worth a look before anything was
+        timed.
+        """
         kernel, space = self._kernel, self.search_space(call)
         promising = promising_decisions(
-            kernel.lowered(call.typed()), kernel.modules, kernel.target, PROMISING
+            kernel.programs(call.typed()), kernel.modules, kernel.target, PROMISING
         )
         traces = [*super().seeds(call, configurations), *map(space.replay, promising)]
         return list({trace.key: trace for trace in traces}.values())
@@ -282,8 +344,8 @@ class TunableProgram(Tunable[..., Pytree]):
         )
 
     def _space(self, s: Sampler, *arguments: Pytree) -> None:
-        lowered = self._kernel.lowered(KernelCall(arguments))
-        schedule_program(self._kernel.modules, s, lowered, self._kernel.target)
+        programs = self._kernel.programs(KernelCall(arguments))
+        schedule_program(self._kernel.modules, s, programs, self._kernel.target)
 
 
 def tunable_program(
@@ -300,7 +362,7 @@ def tunable_program(
     of a call, where the function is no tensor program.
     """
 
-    def read(call: KernelCall) -> Program:
+    def read(call: KernelCall) -> EqualPrograms:
         from ...capture import capture
 
         specs = call.with_leaves(placeholders(call.types)).arguments
@@ -313,7 +375,7 @@ def tunable_program(
                 f"{kernel_name(function)} closes over arrays; give them as arguments, so that its"
                 " kernels can take them"
             )
-        return captured.program
+        return {AS_WRITTEN: LoweredProgram.of(captured.program)}
 
     title = name or f"program of {kernel_name(function)}"
     kernel = ProgramKernel(read, _found(modules), target or host_target(), title, function)
@@ -322,22 +384,35 @@ def tunable_program(
 
 def tunable_region(
     program: Program,
+    answer: Answer | None = None,
     *,
     modules: Sequence[TileModule | str] = STANDARD,
     target: KernelTarget | None = None,
     table: str | Path | None = None,
 ) -> TunableProgram:
-    """A program that was cut out of a function; it is held to what XLA makes of it."""
+    """A program that was cut out of a function; it is held to what XLA makes of it.
+
+    The search begins with the `answer` that `optimize` has for it.
+    """
     title = f"region {program_digest(program)} of {program.name}"
-    kernel = ProgramKernel(lambda call: program, _found(modules), target or host_target(), title)
+    read = partial(_read_region, program, answer)
+    kernel = ProgramKernel(read, _found(modules), target or host_target(), title)
     return TunableProgram(kernel, LibraryProgram(program), RecordTable(table), title)
+
+
+def _read_region(program: Program, answer: Answer | None, call: KernelCall) -> EqualPrograms:
+    return equal_programs(program, answer)
 
 
 def program_digest(program: Program) -> str:
     """Equal for equal programs, on every machine."""
     from ...tensor.text import write
 
-    return blake2b(write(program).encode(), digest_size=6).hexdigest()
+    return _digest(write(program))
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 class LibraryProgram:
