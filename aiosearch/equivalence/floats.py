@@ -83,8 +83,11 @@ What loses this share of them leaves the numbers, whatever rounding does to thei
 
 _LOSES_DIGITS = "the candidate loses more than rounding explains"
 
-_ROUGH = 0.05
-"""No tolerance above this is proposed: what is off by more is wrong."""
+_STRAYS = "the candidate is far from what the original rightly gives on the inputs given"
+
+_ROUGH, _RIGHT = 0.05, 0.005
+"""No tolerance above `_ROUGH` is proposed: what is off by more is wrong. What is off by less than
+`_RIGHT` is visibly right, whatever rounding might have done to it."""
 
 _FLOOR: dict[Working, float] = {np.float32: 2.0**-116, np.float64: 2.0**-1012}
 """No unit is smaller.
@@ -623,10 +626,38 @@ class _FloatOutput:
         lacking = ~there & np.isfinite(self.ours)
         return not np.any(self.broken & ~lacking) and _largest(self.candidate[there]) <= most
 
+    @cached_property
+    def strays(self) -> bool:
+        """Whether the candidate is visibly wrong and the original visibly right, as a whole.
+
+        Where rounding might decide, it need not have done so. A gradient that is 0 in real numbers
+        is no example: there the original is as far from the truth as it is large.
+        """
+        return self._share_off(self.ours) < _RIGHT and self._share_off(self.theirs) > _ROUGH
+
+    def _share_off(self, values: Array) -> float:
+        """The root mean square of the errors of `values`, as a share of that of the truth."""
+        off = self._far(values)
+        truth = np.where(off >= 0, np.abs(self.truth), 0.0)
+        largest = _largest(truth)
+        if not largest:
+            return 0.0
+        # Scaled first, as above.
+        with np.errstate(over="ignore"):
+            errors, sizes = (np.sum(np.square(part / largest)) for part in (off.clip(0), truth))
+        return math.sqrt(float(errors) / float(sizes))
+
+    def _far(self, values: Array) -> Array:
+        """The distance of `values` from the truth where all sides are finite, and -1 elsewhere."""
+        there = np.isfinite(self.ours) & np.isfinite(self.theirs) & np.isfinite(self.truth)
+        with np.errstate(all="ignore"):
+            return np.where(there, np.abs(values - self.truth), -1.0)
+
     def shown_in(self, trial: Trial) -> Trial:
         """`trial`, pointing at the first broken element or the one with the largest error."""
         broken = bool(self.broken.any())
-        where = np.unravel_index(np.argmax(self.broken if broken else self.candidate), self.shape)
+        errors = self._far(self.theirs) if trial.reason == _STRAYS else self.candidate
+        where = np.unravel_index(np.argmax(self.broken if broken else errors), self.shape)
         index = tuple(int(coordinate) for coordinate in where)
         expected = float((self.ours if broken else self.truth)[index])
         return replace(
@@ -664,6 +695,10 @@ def _judged(distribution: str, outputs: list[_FloatOutput], tolerance: float | N
     candidate = max(_largest(output.candidate) for output in outputs)
     if tolerance is None:
         status, reason = _status(outputs, original, candidate)
+        # A user looks at these first: what the bound on rounding leaves open is seen here.
+        strays = distribution == GIVEN and any(output.strays for output in outputs)
+        if strays and status is not FloatStatus.FAILED:
+            status, reason = FloatStatus.FAILED, _STRAYS
     else:
         status, reason = _within(outputs, tolerance)
     most = 2 * original + SLACK
@@ -682,12 +717,21 @@ def _judged(distribution: str, outputs: list[_FloatOutput], tolerance: float | N
             if output.ours.size and not output.compared.any() and not output.never
         ),
         overflows=status is FloatStatus.FAILED
+        and reason != _STRAYS
         and all(output.overflows(most) for output in outputs),
         absolute_error=max(output.absolute_error for output in outputs),
         relative_error=max(output.relative_error for output in outputs),
     )
     # A broken output is worse than any error.
-    worst = max(outputs, key=lambda output: (output.broken.any(), _largest(output.candidate)))
+    strayed = reason == _STRAYS
+    worst = max(
+        outputs,
+        key=lambda output: (
+            output.broken.any(),
+            strayed and output.strays,
+            _largest(output.candidate),
+        ),
+    )
     return worst.shown_in(trial) if worst.ours.size else trial
 
 

@@ -206,6 +206,19 @@ class Race(Struct, frozen=True):
             return None
         return tail_ratio(*calls)
 
+    def joined(self, later: Race) -> Race:
+        """The rounds of this race and those of a later one of the same contenders, as one race.
+
+        Only times of one round are compared, so that it does not matter when it was run. Who has
+        failed in either has no times.
+        """
+        ways = tuple(way for way in self.ways if way in later.ways)
+        laps = tuple(
+            _joined(ours, theirs, ways) for ours, theirs in zip(self.laps, later.laps, strict=True)
+        )
+        again = _joined(self.again, later.again, ways)
+        return Race(laps, again, ways, self.rounds + later.rounds)
+
     @property
     def deciding(self) -> Way:
         """The way that counts."""
@@ -218,6 +231,19 @@ class Race(Struct, frozen=True):
         return samples.of(clock) if samples is not None else ()
 
 
+def _joined(ours: Lap, theirs: Lap, ways: Sequence[Way]) -> Lap:
+    """The times of one contender in two races, in these ways."""
+    failure = ours.failure or theirs.failure
+    if failure is not None:
+        return Lap(ours.name, failure=failure)
+    pairs = {way: (ours.samples[way], theirs.samples[way]) for way in ways}
+    samples = {
+        way: Samples(first.wall + then.wall, first.cpu + then.cpu, first.calls + then.calls)
+        for way, (first, then) in pairs.items()
+    }
+    return Lap(ours.name, samples)
+
+
 def deciding_way(ways: Sequence[Way]) -> Way:
     """The way that counts: `Way.LOOPED`, where that is timed, else hot calls."""
     return Way.LOOPED if Way.LOOPED in ways else ways[0]
@@ -228,7 +254,8 @@ LEAST_ROUNDS = 6
 """
 ROBUST_ROUNDS = 9
 """With so many the interval leaves out the farthest round at either end: 1 - 2 * 10 * 0.5**9 is
-0.96. They are run where one disturbed round of fewer would make all of them loud."""
+0.96. They are run where one disturbed round of fewer would make all of them loud, but for a race in
+the `deciding` way alone: that says who is worth another race."""
 MOST_OUTAGES = 3
 """How often the `RaceDevice` may break down by itself before that is an error."""
 
@@ -335,9 +362,9 @@ class _RaceEntrants:
     @property
     def is_enough(self) -> bool:
         """Whether the rounds say something, also where the machine was disturbed."""
-        if self.rounds >= ROBUST_ROUNDS:
-            return True
-        return self.rounds >= LEAST_ROUNDS and (self.result().noise() or 0.0) <= LOUD
+        if self.rounds < LEAST_ROUNDS or self.rounds >= ROBUST_ROUNDS:
+            return self.rounds >= ROBUST_ROUNDS
+        return self._deciding or (self.result().noise() or 0.0) <= LOUD
 
     async def advance(self, stand: RaceDevice, seed: int, order: random.Random) -> None:
         """Prepares the `stand`, or runs a round on it."""

@@ -303,7 +303,7 @@ class AnswerFinder:
             if not called.in_doubt or deadline.passed:
                 break
             self.tell("noise hides which one is faster where it is called; calling it again")
-            called = await to_thread.run_sync(call.race, optimized, seconds)
+            called = called.joined(await to_thread.run_sync(call.race, optimized, seconds))
         return called
 
     async def _named(self, answer: Answer, name: str) -> None:

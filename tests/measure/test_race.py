@@ -68,6 +68,38 @@ async def test_a_few_rounds_more_are_run_where_noise_is_all_that_is_seen(
         assert (await executor.race([old], rounds=21, seconds=0)).rounds == rounds
 
 
+async def test_a_race_in_the_deciding_way_alone_is_short_on_a_loud_machine_too() -> None:
+    """It says who is worth another race."""
+    async with MockExecutor({"old": Act(1.0)}, noise=1.0) as executor:
+        (old,) = await compile_all(executor, "old")
+        race = await executor.race([old], rounds=21, seconds=0, deciding=True)
+        assert race.rounds == 6
+
+
+async def test_rounds_of_two_races_are_those_of_one() -> None:
+    """Pairs stay pairs, and the interval is that of all of them."""
+    acts = {"old": Act(2e-3), "new": Act(1e-3)}
+    first, later = await race(acts, seed=1, rounds=6), await race(acts, seed=2, rounds=6)
+    both = first.joined(later)
+    assert both.rounds == 12
+    assert both.ways == first.ways
+    for mine, ours, theirs in zip(both.laps, first.laps, later.laps, strict=True):
+        times = ours.samples[Way.COLD].wall + theirs.samples[Way.COLD].wall
+        assert mine.samples[Way.COLD].wall == times
+    ratios = [each.speedup(1) for each in (both, first, later)]
+    joined, *single = [ratio.high - ratio.low for ratio in ratios if ratio is not None]
+    assert joined < max(single)
+
+
+async def test_who_failed_in_a_later_race_has_no_times_in_both() -> None:
+    acts = {"old": Act(2e-3), "new": Act(1e-3)}
+    failing = {**acts, "new": Act(1e-3, fails=HUNG)}
+    both = (await race(acts, rounds=6)).joined(await race(failing, rounds=6))
+    assert both.speedup(1) is None
+    assert both.laps[1].failure is not None
+    assert both.noise() is not None
+
+
 async def test_time_is_virtual() -> None:
     """An hour of racing takes no time, and the clock knows it."""
     async with MockExecutor({"old": Act(60.0, compile_seconds=5)}) as executor:

@@ -95,6 +95,10 @@ class AsCalledTimes:
     on_gpu: bool = False
     """Whether a call only hands its work to another device."""
 
+    def joined(self, later: AsCalledTimes) -> AsCalledTimes:
+        """The rounds of both."""
+        return AsCalledTimes(self.race.joined(later.race), self.on_gpu)
+
     @property
     def original(self) -> float:
         """The median of seconds of a call that is waited for."""

@@ -10,6 +10,10 @@ interval [1.02, 1.08] wins, as it is above the noise and above `LEAST_GAIN` of 3
 1.07] may hide a gain, and the race runs again, up to `RACE_RERUNS` times; 0.95 in [0.90, 0.99]
 lost.
 
+Where a call takes long, six rounds are all that there is time for, and the farthest of them is the
+end of an interval. So the rounds of all these races count together: those of three leave out four
+at either end.
+
 `describe_objection` and its neighbours say in words why a contender is not taken.
 """
 
@@ -60,25 +64,23 @@ async def decide_race(
     counts: Callable[[int], bool] = lambda place: True,
     deadline: Deadline = NO_DEADLINE,
 ) -> tuple[Race, list[int]]:
-    """A race, run again where noise may hide what is faster; and the places of what it ever hid.
+    """A race, run again where noise may hide what is faster; and the places of what it hides still.
 
-    Only contenders that `counts` says yes to are looked at, by their places. Where something wins
-    the race is not run again, though others may be hidden, which matters if the winner cannot be
-    taken. Whoever wins was raced until something did, and as the fastest of several: it has to win
-    a race of its own too. After the `deadline` none is run again.
+    Rounds of later races are added to those before (`Race.joined`): three races of six rounds
+    that each leave it open may tell it together. Only contenders that `counts` says yes to are
+    looked at, by their places. Where something wins the race is not run again, though others may be
+    hidden, which matters if the winner cannot be taken. Whoever wins was raced until something did,
+    and as the fastest of several: it has to win a race of its own too. After the `deadline` none is
+    run again.
     """
-    ever_hidden: dict[int, None] = {}
-    # The last race stands, whatever noise it had: its result is marked as in doubt instead.
+    race = await racing()
     for left in range(RACE_RERUNS, -1, -1):
-        race = await racing()
         hidden = [*filter(race.hides, filter(counts, range(1, len(race.laps))))]
-        # It stays in doubt even if the next race is quiet: what one race hid, another one may have
-        # missed.
-        ever_hidden |= dict.fromkeys(sorted(hidden, key=lambda place: -ratio(race, place)))
         if not hidden or not left or deadline.passed or winners(race, counts):
             break
         tell(f"a noise of {race.noise() or 0.0:.0%} hides what may be faster; racing again")
-    return race, [*ever_hidden]
+        race = race.joined(await racing())
+    return race, sorted(hidden, key=lambda place: -ratio(race, place))
 
 
 def winners(race: Race, counts: Callable[[int], bool] = lambda place: True) -> list[int]:

@@ -10,8 +10,8 @@ the next one only where it fails. The stages are
   (`guard_candidate`) from here on;
 - the last race, in all ways unless that takes too long (`_decides_alone`), and for its winners by
   turns the check against float64 and a race of confirmation, which is in all ways;
-- that again, with what was merely overflown watched, or with the next best, where none of them can
-  be taken.
+- that again, with what was merely overflown watched, with the next best where none of them can be
+  taken, or with what noise may have hidden beside a winner that was not confirmed.
 """
 
 from __future__ import annotations
@@ -141,7 +141,8 @@ class Selector:
         """Who runs once more, as long as there is time; `None` where nobody has to."""
         if self.deadline.passed:
             return None
-        return await self._watched(last) or self._next_best(winner)
+        again = await self._watched(last) or self._next_best(winner)
+        return again or self._left_open(last, winner)
 
     async def _finalists(self) -> list[CandidateSource]:
         """The contenders that did best in a first race, where there are too many, and kernels near
@@ -230,6 +231,20 @@ class Selector:
         alike = {entrant for entrant in first.entrants if entrant.form and entrant.form in forms}
         plain = first.plain(alike | {*notes}), first.spelling(notes)
         return list(dict.fromkeys([self._entrants.original, *next_best, *plain]))
+
+    def _left_open(self, last: RaceResult, winner: CandidateSource) -> list[CandidateSource] | None:
+        """What noise may have hidden beside a winner that could not be taken; else `None`.
+
+        The race was not run again, as something had won it. Alone with the original they have more
+        rounds in the same time.
+        """
+        if winner is not self._entrants.original or not winners(last.race):
+            return None
+        left = [hidden for hidden in self._hidden if hidden not in self._entrants.notes]
+        # What that race says of them takes the place of what was hidden.
+        for contender in left:
+            del self._hidden[contender]
+        return [winner, *left] if left else None
 
     async def _last_race(self, finalists: Sequence[CandidateSource]) -> RaceResult:
         """Races the finalists, again where noise may hide something."""
@@ -320,7 +335,13 @@ class Selector:
         # A `dict`, as the best plain JAX may be the contender or the original itself.
         alone = dict.fromkeys([last.entrants[0], contender, last.plain(out)])
         self.tell(f"racing {contender.how} once more, to confirm it")
-        final = await self._race(list(alone), self.budget.rounds, seed=CONFIRMATION_SEED_OFFSET)
+
+        async def racing() -> Race:
+            offset = CONFIRMATION_SEED_OFFSET
+            return (await self._race([*alone], self.budget.rounds, seed=offset)).race
+
+        race, _ = await decide_race(racing, self.tell, lambda place: place == 1, self.deadline)
+        final = RaceResult(tuple(alone), race)
         plain = final.plain(out)
         beaten = final.race.wins(1) and final.speedup(contender, plain) < 1
         unchecked = not is_spelling(plain) and plain not in self._sure

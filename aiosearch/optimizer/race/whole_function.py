@@ -21,6 +21,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import jax
 import msgspec
@@ -298,7 +299,8 @@ class WholeRace:
         # by its luck.
         for trial in search.winners:
             pair = [search.written.compiled, trial.compiled]
-            again = await self._race(pair, self.seed + CONFIRMATION_SEED_OFFSET)
+            racing = partial(self._race, pair, self.seed + CONFIRMATION_SEED_OFFSET)
+            again, _ = await decide_race(racing, self.tell, deadline=self.deadline)
             if again.wins(1):
                 ids = [search.faster[subject].id for subject in search.subjects(trial.parts)]
                 return self._answer(key, name, ids, again, 1, search.trials(trial))

@@ -141,3 +141,28 @@ def test_inputs_that_are_given_are_a_trial_of_their_own() -> None:
     clipped = over(X)(apply("minimum", X, literal(1e6)))
     assert compare_floats(over(X)(X), clipped).outcome == "agree"
     assert compare_floats(over(X)(X), clipped, given=[given[0] * 1e4]).failed == ("given",)
+
+
+def test_what_is_visibly_wrong_on_inputs_that_are_given_fails_whatever_rounding_may_do() -> None:
+    """A cosine of a million, known to a sixteenth, might be anything; the original has it right."""
+    near = apply("less", apply("abs", X), literal(1e5))
+    cosine, short = over(X)(apply("cos", X)), over(X)(apply("select", near, apply("cos", X), 0 * X))
+    given = [np.linspace(1e6, 2e6, X.shape[0] * X.shape[1]).reshape(32, 16)]
+    assert compare_floats(cosine, short).outcome == "agree"
+    evidence = compare_floats(cosine, short, given=given)
+    assert evidence.failed == ("given",)
+    assert not evidence.overflows
+    assert "far from what the original rightly gives" in str(evidence)
+    assert compare_floats(cosine, cosine, given=given).outcome == "agree"
+
+
+def test_what_is_zero_but_for_rounding_on_inputs_that_are_given_may_be_any_rounding() -> None:
+    """The gradient of what a softmax does not see, added up in another order."""
+    p = softmax(X)
+    parts = p * (X - apply("sum", p * X, axes=(1,), keep=True))
+    ours = over(X)(apply("sum", parts, axes=(1,), keep=True))
+    left, right = (apply("slice", parts, axis=1, start=at, stop=at + 8) for at in (0, 8))
+    halves = apply("sum", left, axes=(1,), keep=True) + apply("sum", right, axes=(1,), keep=True)
+    given = [np.random.default_rng(0).standard_normal((32, 16))]
+    evidence = compare_floats(ours, over(X)(halves), given=given)
+    assert evidence.outcome == "agree", str(evidence)

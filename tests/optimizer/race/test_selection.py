@@ -39,9 +39,27 @@ async def outcome(*races: Race, deadline: Deadline = NO_DEADLINE) -> tuple[int, 
 async def test_it_is_run_again_while_noise_may_hide_something() -> None:
     hiding, quiet = race((3.5,), again=LOUD), race((3.5,))
     assert await outcome(*[hiding] * 9) == (1 + RACE_RERUNS, [1])
-    assert await outcome(hiding, quiet, quiet) == (2, [1])
+    assert await outcome(hiding, quiet, quiet) == (2, [])
     assert await outcome(quiet, quiet) == (1, [])
     assert await outcome(race((4.0,)), quiet) == (1, [])
+
+
+async def test_rounds_of_all_races_count_together() -> None:
+    """Six rounds of which two were disturbed tell nothing, twice as many do."""
+    disturbed = [4.0, 4.0, 4.0, 4.0, 3.7, 4.3]
+    again = Lap("", {Way.HOT: Samples(tuple(disturbed), tuple(disturbed))})
+    first, other = (Lap("", {Way.HOT: Samples((each,) * 6, (each,) * 6)}) for each in (4.0, 3.8))
+    open_race = Race((first, other), again, (Way.HOT,), 6)
+    assert open_race.hides(1)
+    assert not open_race.wins(1)
+    left = [open_race] * 2
+
+    async def racing() -> Race:
+        return left.pop()
+
+    race, hidden = await decide_race(racing, lambda text: None)
+    assert (race.rounds, hidden, len(left)) == (12, [], 0)
+    assert race.wins(1)
 
 
 async def test_after_the_deadline_no_race_is_run_again() -> None:
