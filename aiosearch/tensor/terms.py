@@ -12,6 +12,7 @@ import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
@@ -389,7 +390,12 @@ class Program:
 
     def terms(self) -> Iterator[Term]:
         """Every term once, operands first."""
-        return walk(self.outputs)
+        return iter(self._terms)
+
+    @cached_property
+    def _terms(self) -> tuple[Term, ...]:
+        # A search asks for the terms of a program a dozen times: to estimate, to rewrite, to name.
+        return tuple(walk(self.outputs))
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -79,7 +79,8 @@ class RewriteSearch:
 
     def root(self) -> RewrittenProgram:
         """The original in its simplest form."""
-        return self._step(self._tidier.program(self._program), ())
+        program = self._tidier.program(self._program)
+        return RewrittenProgram(to_json(program), self._estimate(program), ())
 
     def expand(self, node: RewrittenProgram) -> Sequence[RewrittenProgram]:
         """Every promising program one rule away."""
@@ -98,9 +99,9 @@ class RewriteSearch:
         for name, neighbour in neighbours(program, self._tidier):
             if neighbour not in seen:
                 seen.add(neighbour)
-                step = self._step(neighbour, (*node.trail, name))
-                if self._promising(neighbour, step):
-                    yield step
+                cost = self._estimate(neighbour)
+                if self._promising(neighbour, cost):
+                    yield RewrittenProgram(to_json(neighbour), cost, (*node.trail, name))
 
     def solutions(self, node: RewrittenProgram) -> tuple[RewrittenProgram, ...]:
         """The program, where `estimate` says that it is cheaper."""
@@ -121,15 +122,15 @@ class RewriteSearch:
         """Names the program, whatever rules led to it."""
         return identity(self._read(node.program))
 
-    def _step(self, program: Program, trail: tuple[str, ...]) -> RewrittenProgram:
+    def _estimate(self, program: Program) -> float:
         # Rounded, so that sums of the same costs in another order tie, and the shorter trail wins.
-        return RewrittenProgram(to_json(program), round(estimate(program, self.constant), 4), trail)
+        return round(estimate(program, self.constant), 4)
 
-    def _promising(self, program: Program, step: RewrittenProgram) -> bool:
+    def _promising(self, program: Program, cost: float) -> bool:
         terms = sum(1 for _ in program.terms())
         # Rules such as `distributed` can be applied for ever: without a limit on terms the search
         # drowns in long programs that are estimated to be as cheap.
-        return step.cost <= self._cost_limit and terms <= 2 * self._terms + _MORE_TERMS
+        return cost <= self._cost_limit and terms <= 2 * self._terms + _MORE_TERMS
 
     @cached_property
     def _program(self) -> Program:

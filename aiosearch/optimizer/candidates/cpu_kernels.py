@@ -69,11 +69,11 @@ class CpuKernels:
 
     def first(self, most: int) -> list[SchedulePoint]:
         """At most `most` points, best predicted first, and the first of each module at any rate."""
-        by_program: dict[KernelProgram, SchedulePoint] = {}
-        for point in self._planned.first(most):
-            # Different choices may print the same machine code, which is timed once.
-            by_program.setdefault(self._writer(point).native, point)
-        return list(by_program.values())
+        return self._planned.first(most)
+
+    def code(self, place: SchedulePoint) -> KernelProgram:
+        """The machine code of a point; different choices may print the same."""
+        return self._writer(place).native
 
     def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
         """The points that differ from `place` in one choice."""
@@ -101,7 +101,10 @@ def kernel_sources(
     """At most `most` sources, best predicted first; raises `TensorError` where the program cannot
     be lowered."""
     ways = CpuKernels(program, machine, threads, constant)
-    return [ways.source(point) for point in ways.first(most)]
+    points: dict[KernelProgram, SchedulePoint] = {}
+    for point in ways.first(most):
+        points.setdefault(ways.code(point), point)
+    return [*map(ways.source, points.values())]
 
 
 class RankedSpaces:

@@ -15,7 +15,7 @@ A form is a rewritten program; form 0 is the original.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -274,15 +274,18 @@ class _VerifiedRewrites:
             [replace(place, form=at) for place in kernels.first(most)]
             for at, (_, kernels) in enumerate(self.lowered)
         ]
-        sources: list[CandidateSource] = []
-        for place in varied(ways, most):
-            if sources and self._is_late("further kernels"):
+        sources: dict[Hashable, CandidateSource] = {}
+        # Printed one by one, as the code of a large program takes a second: most are never chosen.
+        for place in varied(ways, sum(map(len, ways))):
+            if len(sources) == most or (sources and self._is_late("further kernels")):
                 break
             try:
-                sources.append(self.contender(place))
+                code = self.lowered[place.form][1].code(place)
+                if code not in sources:
+                    sources[code] = self.contender(place)
             except CannotPrint as error:  # a tiling may have no text where another one has
                 self._tell(describe_missing_kernels(error))
-        return sources
+        return sorted(sources.values(), key=_predicted_seconds)
 
     def contender(self, place: SchedulePoint) -> CandidateSource:
         form, kernels = self.lowered[place.form]
@@ -379,8 +382,12 @@ def varied(ways: Sequence[Sequence[SchedulePoint]], most: int) -> list[ScheduleP
             (point.module, point.parting, point.points, point.seconds), point.form
         )
         (new if form == point.form or point in firsts else again).append(point)
-    chosen = list(dict.fromkeys([*new, *again]))[:most]
-    return sorted(chosen, key=lambda point: point.seconds)
+    return list(dict.fromkeys([*new, *again]))[:most]
+
+
+def _predicted_seconds(source: CandidateSource) -> float:
+    assert source.place is not None, "it is kernels"
+    return source.place.seconds
 
 
 def _ways(form: _VerifiedRewrite) -> Iterator[CandidateSource]:

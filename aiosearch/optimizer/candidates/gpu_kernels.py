@@ -97,6 +97,10 @@ class GpuKernels:
         ]
         return best_plans([*ways, *self._mosaic.first(most)], most)
 
+    def code(self, place: SchedulePoint) -> SchedulePoint:
+        """The point itself: each tiling has a text of its own."""
+        return place
+
     def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
         """The points that differ in one choice: in a tiling, or in how a reduction is parted."""
         if self._mosaic.has(place):

@@ -3,7 +3,7 @@ gives."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -66,6 +66,11 @@ class KernelSpace(Protocol):
 
     def first(self, most: int) -> list[SchedulePoint]:
         """At most `most` points, best predicted first."""
+        ...
+
+    def code(self, place: SchedulePoint) -> Hashable:
+        """What is equal for points that come to the same code; to be asked of few, as it may have
+        to be printed."""
         ...
 
     def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
