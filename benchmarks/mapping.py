@@ -6,8 +6,9 @@ With `--published` only scores, one line each with what was published. Otherwise
 that are found, and programs run by rows against one `jax.jit` in paired rounds on this machine:
 the network of eight layers on 262,144 rows, a hundred sines of five million numbers, and the seven
 kernels of Rodinia that Pattern-OPT maps. Before, bugs are seeded into programs that run by rows,
-and those that verification accepts are counted. `--only` has a part of it: `published`, `sizes`,
-`bugs`, `rows`, `rodinia`, `model`, `unlike`, `sharding`.
+and those that verification accepts are counted; workers on other hosts are killed; and plans for
+eight CPU devices (training, pipelines, budgets of memory, all shardings of a function) are made and
+run by `lib.transformer` and `lib.meshes`. `--only` has a part of it, as `PARTS` names them.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from lib.figures import cpu_seconds, figure, machine
-from lib.placement_bugs import count_accepted
+from lib.placement_bugs import SUBJECTS, count_accepted
 from lib.rodinia import cases
 
 from aiosearch import solve
@@ -160,11 +161,38 @@ async def programs_by_rows(quick: bool) -> None:
 
     layers = [*(layer(64) for _ in range(7)), layer(10)]
     x = jax.random.normal(key, (rows, 64))
-    await by_rows("network, tanh", network, x, layers, target=5.0)
-    await by_rows("network, Taylor series", taylor, x, layers, target=5.0)
+    bound = products_alone(x, layers)
+    for name, function in (("tanh", network), ("Taylor series", taylor)):
+        description = await by_rows(f"network, {name}", function, x, layers, target=5.0)
+        figure(
+            f"network, {name}: the most that any schedule could gain",
+            description.original_seconds / bound, "times jax.jit",
+            products_alone_ms=round(bound * 1e3, 2), cores=CORES,
+            plan_over_bound=round(description.seconds / bound, 2),
+        )  # fmt: skip
     await by_rows(
         "a hundred sines", sines, jax.random.normal(key, (5_000_000 // scale,)), target=1.8
     )
+
+
+CORES = len(os.sched_getaffinity(0))
+
+
+def products_alone(x: Any, layers: list[tuple[Any, Any]]) -> float:
+    """Seconds that all cores together take for a network's products and nothing else, from blocks
+    that stay in the cache: by CPU time, so that neither threads nor what else runs matter."""
+    import jax
+    from jax import lax
+
+    blocks = x.reshape(-1, 512, x.shape[-1])
+
+    def products(block: jax.Array) -> jax.Array:
+        for weight, _ in layers:
+            block = block @ weight
+        return block
+
+    run = jax.jit(lambda blocks: lax.map(products, blocks))
+    return least_cpu(run, (blocks,)) / 1e3 / CORES
 
 
 def least_cpu(function: Callable[..., Any], args: tuple[Any, ...]) -> float:
@@ -179,7 +207,8 @@ def least_cpu(function: Callable[..., Any], args: tuple[Any, ...]) -> float:
     return round(1e3 * min(cpu_seconds(run) for _ in range(3)), 2)
 
 
-async def by_rows(name: str, function: Callable[..., Any], *args: Any, target: float) -> None:
+async def by_rows(name: str, function: Callable[..., Any], *args: Any, target: float) -> Any:
+    """Places a function and gives what the plan says of itself."""
     import jax
 
     from aiosearch.mapper import place
@@ -195,6 +224,7 @@ async def by_rows(name: str, function: Callable[..., Any], *args: Any, target: f
         schedule=str(description.schedule), evidence=description.evidence,
         reason=description.reason, **cpu,
     )  # fmt: skip
+    return description
 
 
 async def rodinia(quick: bool) -> None:
@@ -215,21 +245,15 @@ def spearman(a: list[float], b: list[float]) -> float:
     return statistics.correlation(ranks(a), ranks(b))
 
 
-def predictions(quick: bool) -> None:
-    """Seconds that the calibrated figures predict for plans, against those that they take."""
+Program: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def programs_of_plans(scale: int) -> dict[str, Program]:
+    """Programs that run by rows, of which predictions are held against measurements."""
     import jax
     import jax.numpy as jnp
 
-    from aiosearch.mapper import detect_cluster
-    from aiosearch.mapper.calibration import calibrate, predict_rows
-    from aiosearch.mapper.rows.blocked import RowBlocks, RowRunner, RowSchedule
-    from aiosearch.mapper.rows.choice import choose_rows
-    from aiosearch.mapper.rows.equations import trace
-    from aiosearch.mapper.rows.schedule_race import timed
-
-    _, figures = calibrate(detect_cluster(gpus=False))
     key = jax.random.PRNGKey(0)
-    scale = 16 if quick else 1
 
     def drawn(*shape: int) -> jax.Array:
         return jax.random.normal(key, shape)
@@ -251,17 +275,30 @@ def predictions(quick: bool) -> None:
     def norm(x: Any, gain: Any) -> Any:
         return (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * gain
 
-    programs: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
-        ("two layers", layers(2), (drawn(262_144 // scale, 64), drawn(64, 64) / 8)),
-        ("eight layers", layers(8), (drawn(262_144 // scale, 64), drawn(64, 64) / 8)),
-        ("wide layers", layers(3), (drawn(32_768 // scale, 256), drawn(256, 256) / 16)),
-        ("polynomial", polynomial, (drawn(4_000_000 // scale),)),
-        ("copy", lambda x: x * 2 + 1, (drawn(16_000_000 // scale),)),
-        ("norm", norm, (drawn(65_536 // scale, 256), drawn(256))),
-        ("softmax", lambda x: jax.nn.softmax(x), (drawn(65_536 // scale, 128),)),
-    ]
+    return {
+        "two layers": (layers(2), (drawn(262_144 // scale, 64), drawn(64, 64) / 8)),
+        "eight layers": (layers(8), (drawn(262_144 // scale, 64), drawn(64, 64) / 8)),
+        "wide layers": (layers(3), (drawn(32_768 // scale, 256), drawn(256, 256) / 16)),
+        "polynomial": (polynomial, (drawn(4_000_000 // scale),)),
+        "copy": (lambda x: x * 2 + 1, (drawn(16_000_000 // scale),)),
+        "norm": (norm, (drawn(65_536 // scale, 256), drawn(256))),
+        "softmax": (lambda x: jax.nn.softmax(x), (drawn(65_536 // scale, 128),)),
+    }
+
+
+def predictions(quick: bool) -> None:
+    """Seconds that the calibrated figures predict for plans, against those that they take."""
+    from aiosearch.mapper import detect_cluster
+    from aiosearch.mapper.calibration import calibrate, predict_rows
+    from aiosearch.mapper.rows.blocked import RowBlocks, RowRunner, RowSchedule
+    from aiosearch.mapper.rows.choice import choose_rows
+    from aiosearch.mapper.rows.equations import trace
+    from aiosearch.mapper.rows.schedule_race import timed
+
+    _, figures = calibrate(detect_cluster(gpus=False))
+    programs = programs_of_plans(16 if quick else 1)
     predicted, measured, detail = [], [], {}
-    for name, function, args in programs:
+    for name, (function, args) in programs.items():
         pulled = choose_rows(trace(function, args)[0])
         assert pulled is not None
         blocks = RowBlocks(pulled)
@@ -354,11 +391,100 @@ def sharded(quick: bool) -> None:
             collectives=len(tight.collectives), predicted_ms=round(tight.seconds * 1e3, 1),
             free_ms=round(free.seconds * 1e3, 1),
         )  # fmt: skip
-    script = [sys.executable, "-m", "lib.transformer", *(["--quick"] if quick else [])]
-    subprocess.run(script, check=True, cwd=os.path.dirname(os.path.abspath(__file__)))
+    eight_devices("lib.transformer", *(["--quick"] if quick else []))
 
 
-PARTS = ("published", "sizes", "bugs", "rows", "rodinia", "model", "unlike", "sharding")
+async def killed_hosts(times: int) -> None:
+    """A host that shares a program is killed in the middle: how often that ends well."""
+    import numpy as np
+    from aiosearch_sockets import TcpListener
+
+    from aiosearch.mapper import PlanError, TeamWorkers, WorkerCores
+    from aiosearch.remote.links import Link
+
+    def layers(x: Any, w: Any) -> Any:
+        import jax.numpy as jnp
+
+        for _ in range(8):
+            x = jnp.tanh(x @ w)
+        return x
+
+    x = np.random.default_rng(0).standard_normal((50_021, 64)).astype(np.float32)
+    w = np.full((64, 64), 0.02, np.float32)
+    expected = np.asarray(layers(x, w))
+    outcomes = {"said": 0, "computed again, right": 0, "wrong": 0, "over before": 0}
+    core = min(os.sched_getaffinity(0))
+    for number in range(times):
+        joined: asyncio.Queue[Link] = asyncio.Queue()
+        listener = TcpListener()
+        await listener.start(joined.put_nowait)
+        command = [sys.executable, "-m", "aiosearch.mapper.workers", "--connect", listener.address]
+        host = await asyncio.create_subprocess_exec(*command)
+        again = number % 2 == 1
+        async with TeamWorkers([WorkerCores((core,))], links=[await joined.get()]) as workers:
+            program = await workers.load(layers, x, w, shares=[25_000, 25_021])
+            running = asyncio.create_task(program(x, w, again=again))
+            await asyncio.sleep(0)  # all have been asked
+            host.kill()
+            try:
+                result = await running
+            except PlanError as error:
+                outcomes["said"] += "is gone" in str(error)
+            else:
+                right = np.allclose(result, expected, rtol=1e-4, atol=1e-5)
+                over = "computed again, right" if again else "over before"
+                outcomes[over if right else "wrong"] += 1
+        await host.wait()
+        await listener.close()
+    figure(
+        "wrong answers of a program whose host was killed", outcomes["wrong"], "answers", target=0,
+        killed=times, **outcomes,
+    )  # fmt: skip
+
+
+def proofs() -> None:
+    """Plans that are proved equal to their function, for all shapes."""
+    import jax
+    import jax.numpy as jnp
+
+    from aiosearch.mapper.rows.choice import choose_rows
+    from aiosearch.mapper.rows.equations import trace
+    from aiosearch.mapper.rows.proof import prove_rows
+
+    named = dict(programs_of_plans(16))
+    named |= {function.__name__: (function, args) for function, args in SUBJECTS}
+    named |= cases(8)
+    named["tanh of wide layers"] = (
+        lambda x, w: jnp.tanh(jnp.tanh(x @ w) @ w.T), (jnp.ones((64, 8)), jnp.ones((8, 32))),
+    )  # fmt: skip
+    named["attention"] = (
+        lambda q, k, v: jax.nn.softmax(jnp.einsum("bqd,bkd->bqk", q, k)) @ v,
+        tuple(jnp.ones((8, 16, 4)) for _ in range(3)),
+    )
+    verdicts = {}
+    for name, (function, args) in named.items():
+        pulled = choose_rows(trace(function, args)[0])
+        if pulled is None or pulled.share < 0.5:
+            continue  # it runs as it is
+        verdicts[name] = str(prove_rows(function, args, pulled))
+    proved = sum(verdict.startswith("proved") for verdict in verdicts.values())
+    figure(
+        "plans by rows that are proved equal", proved / len(verdicts), "of the plans", target=0.9,
+        proved=proved, plans=len(verdicts), verdicts=verdicts,
+    )  # fmt: skip
+
+
+def eight_devices(module: str, *options: str) -> None:
+    """Runs a module on eight CPU devices, whose number is set before jax starts."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    subprocess.run([sys.executable, "-m", module, *options], check=True, cwd=folder)
+
+
+MESHES = ("training", "pipelines", "devices", "budgets", "exhaustively", "enumerated")
+PARTS = (
+    "published", "sizes", "bugs", "proofs", "sharding", *MESHES, "killed", "unlike", "model",
+    "rows", "rodinia",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -377,8 +503,14 @@ def main() -> None:
     if "bugs" in parts:
         counts = count_accepted(50 if options.quick else options.bugs)
         figure("placement bugs accepted", counts.pop("accepted"), "bugs", target=0, **counts)
+    if "proofs" in parts:
+        proofs()
     if "sharding" in parts:
         sharded(options.quick)
+    if meshes := [part for part in parts if part in MESHES]:
+        eight_devices("lib.meshes", *meshes, *(["--quick"] if options.quick else []))
+    if "killed" in parts:
+        asyncio.run(killed_hosts(2 if options.quick else 10))
     if "unlike" in parts:
         asyncio.run(unlike_devices(options.quick))
     if "model" in parts:

@@ -54,8 +54,8 @@ ALLOWED = {
         "_lazy", "codegen", "errors", "folders", "measure", "processes", "tensor", "tuner",
     },
     "mapper": {
-        "_lazy", "arguments", "capture", "documents", "errors", "folders", "limits", "memory",
-        "pool", "processes", "remote", "search",
+        "_lazy", "arguments", "capture", "documents", "equivalence", "errors", "folders", "limits",
+        "memory", "pool", "processes", "remote", "search",
     },
     "recording": {"_lazy", "lab"},
     "tuner": {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
+    from .calibration import measure_mesh
     from .clusterfiles import read_cluster, write_cluster
     from .clusters import (
         CacheGroup,
@@ -94,6 +95,7 @@ __all__ = [
     "fit_gradient",
     "flatten",
     "map_program",
+    "measure_mesh",
     "place",
     "read_cluster",
     "read_plan",
@@ -106,6 +108,7 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
+        "measure_mesh": ".calibration",
         "read_cluster": ".clusterfiles",
         "write_cluster": ".clusterfiles",
         "CacheLevel": ".clusters",

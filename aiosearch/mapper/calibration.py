@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -30,6 +30,7 @@ from .clusters import MEGA, Cluster, ProcessorKind
 from .detection import detect_cluster
 from .errors import ClusterError
 from .jaxpr_patterns import DEAR, VIEWS
+from .layouts import MeshCosts
 from .rows.blocked import RowSchedule
 from .rows.demands import Pulled, work_of
 from .rows.equations import FlatValue
@@ -112,6 +113,52 @@ def calibrate(cluster: Cluster) -> tuple[Cluster, Calibration]:
     devices = (*node.devices[:position], measured, *node.devices[position + 1 :])
     nodes = (structs.replace(node, devices=devices), *cluster.nodes[1:])
     return structs.replace(cluster, nodes=nodes), figures
+
+
+MESH_BYTES, MESH_SIDE = 1 << 22, 256
+
+
+def measure_mesh(devices: Sequence[jax.Device]) -> MeshCosts:
+    """What each of these devices computes and moves in a second while all of them do, for `shard`.
+
+    A chain of products, a pass through memory, a sum over all devices of little and of much, and
+    the way to the memory of the host. Takes seconds.
+    """
+    count = len(devices)
+    mesh = jax.sharding.Mesh(np.array(devices), ("all",))
+    spec: Function = jax.sharding.PartitionSpec  # which jax leaves without annotations
+    add: Function = lax.psum
+
+    def timed(run: Function, size: Sequence[int]) -> float:
+        """Seconds of a program on all devices, each of which has an array of this size."""
+        mapped = jax.shard_map(
+            run, mesh=mesh, in_specs=spec("all"), out_specs=spec("all"), check_vma=False
+        )
+        shape = (count * size[0], *size[1:])
+        array = jax.device_put(np.ones(shape, np.float32), jax.NamedSharding(mesh, spec("all")))
+        compiled = jax.jit(mapped)
+        return _best(lambda: compiled(array).block_until_ready())
+
+    def products(x: Leaf) -> Leaf:
+        for _ in range(8):
+            x = x @ x
+        return x
+
+    length = MESH_BYTES // 4
+    start = timed(lambda x: x + 1, (1,))
+    latency = max(timed(lambda x: add(x, "all"), (1,)) - start, 1e-7)
+    computing = timed(products, (MESH_SIDE, MESH_SIDE)) - start
+    streaming = timed(lambda x: x * 2 + 1, (length,)) - start
+    summing = timed(lambda x: add(x, "all"), (length,)) - start - latency
+    away = timed(lambda x: jax.device_put(x, jax.memory.Space.Host), (length,)) - start
+    return MeshCosts(
+        operations=8 * 2 * MESH_SIDE**3 / max(computing, 1e-9),
+        memory=2 * MESH_BYTES / max(streaming, 1e-9),
+        # A ring passes everything around twice.
+        links=2 * MESH_BYTES * max(1, count - 1) / count / max(summing, 1e-9),
+        host=MESH_BYTES / max(away, 1e-9),
+        latency=latency,
+    )
 
 
 def _best(run: Callable[[], object], runs: int = RUNS) -> float:

@@ -487,8 +487,10 @@ class LayoutGraph:
                 layouts = self.mesh.layouts(result.shape, self.unused)
                 layouts = [layout for layout in layouts if 0 not in layout]
                 variable = self.value(result, layouts)
-                self.homes[scope, result.number] = variable
                 loop.stacked.append(variable)
+                self.homes[scope, result.number] = (
+                    variable if pipeline is None else self._stacked(pipeline, variable, result)
+                )
             if isinstance(atom, FlatValue):
                 self.connect(
                     self.homes[inner, atom.number],
@@ -529,6 +531,24 @@ class LayoutGraph:
         self.edges[carried, variable] = np.where(np.array(same), 0.0, np.inf)
         return variable
 
+    def _stacked(self, pipeline: Pipeline, inside: int, result: FlatValue) -> int:
+        """A variable for what stages stack: divided as in a turn, with all parts, and each device
+        has the turns of its stage."""
+        axes = (pipeline.axis, len(self.mesh.devices))
+        outer = [
+            tuple(0 if axis == pipeline.axis else at for axis, at in enumerate(layout))
+            for layout in self.mesh.layouts(result.shape, axes)
+            if 0 not in layout
+        ]
+        same = [
+            [stage[:-1] == (*layout[: pipeline.axis], None, *layout[pipeline.axis + 1 : -1])
+             for layout in outer]
+            for stage in self.variables[inside].results
+        ]  # fmt: skip
+        variable = self.value(result, outer)
+        self.edges[inside, variable] = np.where(np.array(same), 0.0, np.inf)
+        return variable
+
     def outer(self, loop: LoopLayouts, variable: int, choice: int, lead: bool) -> Layout:
         """The layout outside of a loop of what has a layout within; `lead`: of which it takes a
         slice a turn."""
@@ -559,15 +579,44 @@ def _follows(equation: Equation) -> FlatValue | None:
 
 
 def pipelines(flat: Flat, mesh: Sequence[int]) -> Iterator[Pipeline]:
-    """Pipelines that may pay: of the loops that give nothing but what they carry, all of it arrays
-    of which parts can be taken."""
+    """Pipelines that may pay, of loops of the function itself."""
     for loop, equation in enumerate(flat.equations):
-        if equation.name != "scan" or equation.params["num_carry"] != len(equation.outputs):
-            continue
         for axis, stages in enumerate(mesh):
             # Of axes of one length the first will do: what holds for one holds for all.
-            if stages == 1 or equation.params["length"] % stages or stages in mesh[:axis]:
+            if stages == 1 or stages in mesh[:axis] or why_no_pipeline(flat, loop, stages):
                 continue
+            order = range(stages)
+            # The device with the last layers begins where a loop runs from its end.
+            if equation.params["reverse"]:
+                order = order[::-1]
             for parts in (stages * count for count in PARTS):
-                if all(any(n % parts == 0 for n in value.shape) for value in equation.outputs):
-                    yield Pipeline(loop, axis, parts, tuple(range(stages)))
+                if _has_parts(equation, parts):
+                    yield Pipeline(loop, axis, parts, tuple(order))
+
+
+def why_no_pipeline(flat: Flat, position: int, stages: int) -> str:
+    """Why an equation of a function cannot be a pipeline of so many stages; empty where it can."""
+    equation = flat.equations[position]
+    if equation.name != "scan":
+        return f"{equation.name} is no loop over layers (lax.scan)"
+    length, carries = equation.params["length"], equation.params["num_carry"]
+    if not carries:
+        return "its turns hand nothing on"
+    if length % stages:
+        return f"its {length} turns do not divide among {stages} devices"
+    if not any(_has_parts(equation, stages * count) for count in PARTS):
+        return f"what it carries has no dimension that divides into {stages} parts"
+    loops = [loop for loop in flat.equations if loop.name == "scan" and loop is not equation]
+    stacks = {value.number for value in equation.outputs[carries:]}
+    stacked = {value.number for loop in loops for value in loop.outputs[loop.params["num_carry"] :]}
+    read = {a.number for loop in loops for a in loop.inputs if isinstance(a, FlatValue)}
+    reads = {atom.number for atom in equation.inputs if isinstance(atom, FlatValue)}
+    if stacks & read or stacked & reads:
+        # The way back of a gradient: weights' gradients are sums over the parts of all turns.
+        return "what it stacks is handed from loop to loop, of which only one can be a pipeline"
+    return ""
+
+
+def _has_parts(equation: Equation, parts: int) -> bool:
+    carried = equation.outputs[: equation.params["num_carry"]]
+    return all(any(size % parts == 0 for size in value.shape) for value in carried)

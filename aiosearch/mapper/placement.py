@@ -3,8 +3,8 @@
 The whole way for one machine with a CPU. The function is traced once; demands for rows are pulled
 back through its equations (`rows.demands`); schedules, which are teams and block sizes, are
 measured and raced against `jax.jit` (`rows.schedule_race`); the winner is compared with the
-original (`rows.evidence`). Where nothing is faster, or anything differs, the plan is the original,
-and says why.
+original (`rows.evidence`), and proved equal where that can be done (`rows.proof`). Where nothing is
+faster, or anything differs, the plan is the original, and says why.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from .rows.choice import choose_rows
 from .rows.demands import Pulled
 from .rows.equations import Flat, trace
 from .rows.evidence import compare
+from .rows.proof import prove_rows
 from .rows.schedule_race import LEAST_GAIN, Choice, choose_schedule, race_pair, timed
 
 P = ParamSpec("P")
@@ -193,14 +194,18 @@ class _Placer:
         )
         if not evidence.holds:
             return self._as_it_is(pulled, f"the fastest schedule is {evidence}", choice)
+        args = jax.tree_util.tree_unflatten(self.trees[0], self.leaves)
+        proof = prove_rows(self.function, args, pulled)
+        if proof.startswith("refuted"):
+            return self._as_it_is(pulled, f"computed by rows it is {proof}", choice)
         operations, size = self._work()
         team_list = predict_teams(self.cluster, choice.winner, blocks.rows, operations, size)
         description = describe_plan(
-            self.function, self.leaves, pulled, choice.winner, choice=choice, evidence=evidence,
-            teams=team_list,
+            self.function, self.leaves, pulled, choice.winner, choice=choice,
+            evidence=f"{evidence}; {proof}", teams=team_list,
         )  # fmt: skip
         plan: AnyPlan = PlacementPlan(self.function, description, blocks, self.trees, choice)
-        return plan.measure(*jax.tree_util.tree_unflatten(self.trees[0], self.leaves))
+        return plan.measure(*args)
 
     def _place_on(self, devices: dict[str, jax.Device], flat: Flat, seconds: float) -> AnyPlan:
         """Shares rows out among devices by speeds that are predicted first and then measured."""
@@ -239,7 +244,7 @@ class _Placer:
         if not evidence.holds:
             return self._as_it_is(None, f"what the devices compute is {evidence}", choice)
         description = describe_plan(
-            self.function, self.leaves, None, None, choice=choice, evidence=evidence,
+            self.function, self.leaves, None, None, choice=choice, evidence=str(evidence),
             teams=predict_devices(self.cluster, across), across=across,
         )  # fmt: skip
         plan: AnyPlan = PlacementPlan(self.function, description, None, self.trees, choice, across)

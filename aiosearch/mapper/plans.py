@@ -27,7 +27,6 @@ from .rows.blocked import RowBlocks, RowRunner, RowSchedule, memory_of
 from .rows.choice import choose_rows, rows_of
 from .rows.demands import Pulled
 from .rows.equations import trace
-from .rows.evidence import RowEvidence
 from .rows.rules import WHOLE
 from .rows.schedule_race import Choice, wait_for
 
@@ -437,7 +436,7 @@ def describe_plan(
     schedule: RowSchedule | None,
     *,
     choice: Choice | None = None,
-    evidence: RowEvidence | None = None,
+    evidence: str = "the original itself",
     reason: str = "",
     teams: tuple[RowTeam, ...] = (),
     across: DeviceSteps | None = None,
@@ -451,7 +450,7 @@ def describe_plan(
         original_seconds=choice.original_seconds if choice else 0.0,
         seconds=choice.seconds if choice else 0.0,
         gain=choice.gain if choice else 1.0,
-        evidence=str(evidence) if evidence else "the original itself",
+        evidence=evidence,
         reason=reason,
         teams=teams,
         steps=across.steps if across else (),

@@ -58,6 +58,7 @@ from .layouts import (
     local_rule,
     moves,
     pipelines,
+    why_no_pipeline,
 )
 from .rows.equations import (
     Atom,
@@ -259,6 +260,11 @@ class ShardingPlan:
                 f"  a loop in {len(self.pipeline.order)} stages along m{self.pipeline.axis}, "
                 f"through which {self.pipeline.parts} parts pass"
             )
+        for loop, equation in enumerate(self._flat.equations):
+            stages = max(self._graph.mesh.devices)
+            if equation.name == "scan" and (why := why_no_pipeline(self._flat, loop, stages)):
+                turns = equation.params["length"]
+                lines.append(f"  the loop of {turns} turns is no pipeline: {why}")
         for kind in dict.fromkeys(use.kind for use in self.collectives):
             uses = [use for use in self.collectives if use.kind == kind]
             count = sum(use.times for use in uses)
@@ -565,8 +571,8 @@ class _Executor:
         or, as the first, the next part; computes its layers; and hands that on.
 
         While the pipeline fills and empties, some devices compute what nobody takes: a part that
-        they have computed before, or zeros. What the last stage has when its first part comes is
-        written over by that part.
+        they have computed before, or zeros. What is written before a stage's first part comes is
+        written over by that part; what a stage computes after its last part is that part again.
         """
         body, equation = node.body, node.equation
         assert body is not None, "only loops are pipelines"
@@ -574,8 +580,11 @@ class _Executor:
         stages, axis = len(pipeline.order), pipeline.axis
         variables = body.inputs[constants : constants + carries]
         inside = [self.graph.variables[at].results[self.chosen[at]] for at in variables]
-        shapes = [value.shape for value in equation.outputs]
-        items = [item_size(value) for value in equation.outputs]
+        carried = equation.outputs[:carries]
+        shapes = [value.shape for value in carried]
+        items = [item_size(value) for value in carried]
+        # What is stacked has its dimensions one further, behind that of the turns.
+        stacked = [self.graph.variables[at].results[self.chosen[at]][-1] for at in body.stacked]
         sizes = [
             math.prod(self.mesh.local(layout, shape)) * item
             for layout, shape, item in zip(inside, shapes, items, strict=True)
@@ -600,8 +609,8 @@ class _Executor:
         layers = operands[constants + carries :]
         wholes = [self.graph.outer(body, at, self.chosen[at], lead=False) for at in variables]
 
-        def tick(state: tuple[list[Leaf], list[Leaf]], at: Leaf) -> tuple[PyTree, None]:
-            handed, results = state
+        def tick(state: tuple[list[Leaf], list[Leaf], list[Leaf]], at: Leaf) -> tuple[PyTree, None]:
+            handed, results, stacks = state
             self._turn = jnp.clip(at - rank, 0, pipeline.parts - 1)
             fresh = [
                 self._move(array, whole, layout, shape, item)
@@ -610,7 +619,7 @@ class _Executor:
                 )
             ]
             entering = [jnp.where(rank == 0, a, b) for a, b in zip(fresh, handed, strict=True)]
-            passed, _ = lax.scan(
+            passed, outputs = lax.scan(
                 turn,
                 entering,
                 list(layers),
@@ -618,22 +627,37 @@ class _Executor:
                 reverse=equation.params["reverse"],
                 unroll=equation.params["unroll"],
             )
-            written = []
-            for result, part, layout in zip(results, passed, inside, strict=True):
-                dimension = layout[-1]
-                assert dimension is not None, "what is carried has parts"
-                start = self._turn * part.shape[dimension]
-                written.append(lax.dynamic_update_slice_in_dim(result, part, start, dimension))
+            written = [
+                self._written(result, part, layout[-1])
+                for result, part, layout in zip(results, passed, inside, strict=True)
+            ]
+            stacks = [
+                self._written(stack, part, dimension)
+                for stack, part, dimension in zip(stacks, outputs, stacked, strict=True)
+            ]
             links = list(zip(pipeline.order, pipeline.order[1:], strict=False))
-            return ([permute(part, name, links) for part in passed], written), None
+            return ([permute(part, name, links) for part in passed], written, stacks), None
 
         parts = [jnp.zeros(self.mesh.local(layout, shape), start.dtype)
                  for layout, shape, start in zip(inside, shapes, starts, strict=True)]  # fmt: skip
-        state = (parts, [jnp.zeros_like(start) for start in starts])
-        (_, results), _ = lax.scan(tick, state, jnp.arange(pipeline.ticks))
+        empty = [
+            jnp.zeros(self.mesh.local(self.layout_of(0, value), value.shape), value.dtype)
+            for value in equation.outputs[carries:]
+        ]
+        state = (parts, [jnp.zeros_like(start) for start in starts], empty)
+        (_, results, stacks), _ = lax.scan(tick, state, jnp.arange(pipeline.ticks))
         last = rank == stages - 1
         given = [add(jnp.where(last, result, 0), name) for result in results]
-        values.update(zip((value.number for value in equation.outputs), given, strict=True))
+        values.update(
+            zip((value.number for value in equation.outputs), [*given, *stacks], strict=True)
+        )
+
+    def _written(self, whole: Leaf, part: Leaf, dimension: int | None) -> Leaf:
+        """An array with a turn's part written into it; without a dimension the part is all."""
+        if dimension is None:
+            return part
+        start = self._turn * part.shape[dimension]
+        return lax.dynamic_update_slice_in_dim(whole, part, start, dimension)
 
 
 def shard(

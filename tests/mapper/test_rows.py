@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from aiosearch.mapper.rows.choice import choose_rows, rows_of
 from aiosearch.mapper.rows.equations import flatten_jaxpr, trace
 from aiosearch.mapper.rows.evidence import UNITS, compare, difference
 from aiosearch.mapper.rows.frames import bind
+from aiosearch.mapper.rows.proof import prove_rows
 from aiosearch.mapper.rows.rules import RULES, Rows, requirement
 
 KEY = jax.random.PRNGKey(0)
@@ -264,3 +266,35 @@ def test_teams_run_in_a_forked_child(tmp_path: Path) -> None:
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     subprocess.run([sys.executable, str(script)], check=True, timeout=120)
+
+
+def test_plans_by_rows_are_proved_equal() -> None:
+    """For all shapes, of functions row by row; rows of a neighbour are refuted."""
+    layers = [(normal(8, 8), normal(8)), (normal(8, 8), normal(8))]
+    for function, args in (
+        (network, (normal(12, 8), layers)),
+        (normalized, (normal(11, 8), normal(8))),
+    ):
+        pulled = choose_rows(trace(function, args)[0])
+        assert pulled is not None
+        assert prove_rows(function, args, pulled).startswith("proved for all shapes")
+    pulled = choose_rows(trace(jnp.sin, (normal(8, 2),))[0])
+    assert pulled is not None
+    (key, how), *_ = pulled.requirements.items()
+    (rows,) = how.operands
+    assert rows is not None
+    shifted = replace(how, operands=(Rows(rows.axis, rows.shift + 1),))
+    wrong = replace(pulled, requirements={key: shifted})
+    assert prove_rows(jnp.sin, (normal(8, 2),), wrong).startswith("refuted")
+
+
+def test_what_cannot_be_proved_says_why() -> None:
+    """A function that the tensor language does not have."""
+    args = (normal(8, 4), normal(4, 4))
+
+    def solved(x: Any, a: Any) -> Any:
+        return jnp.tanh(x @ jnp.linalg.qr(a)[0])
+
+    pulled = choose_rows(trace(solved, args)[0])
+    assert pulled is not None
+    assert prove_rows(solved, args, pulled).startswith("not proved: ")
