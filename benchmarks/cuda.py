@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lib import cuda_projects
+from lib import cuda_projects, rodinia_openmp
 from lib.figures import figure, versions
 
 from aiosearch import cuda
@@ -116,6 +116,27 @@ def _rodinia(root: Path, quick: bool) -> None:
     right = sum(not wrong for wrong in results.values())
     figure("cuda: kernels of rodinia's programs right", right, "kernels", target=35,
            kernels=len(results))  # fmt: skip
+    if not (root / "openmp").is_dir():
+        sys.stderr.write(f"{root} has no openmp/: rodinia is not compared with loops by hand\n")
+        return
+    ratios: list[list[float]] = [[], []]
+    with tempfile.TemporaryDirectory() as scratch:
+        for item in rodinia_openmp.compared(root, Path(scratch), quick):
+            if item.wrong:
+                sys.stderr.write(f"{item.name}: {item.wrong}\n")
+                continue
+            for place, listed in enumerate(ratios):
+                listed.append(item.openmp[place] / item.ours[place])
+            wall, cpu = (round(listed[-1], 3) for listed in ratios)
+            (ms, cpu_ms), (openmp, openmp_cpu) = (
+                [round(seconds * 1e3, 3) for seconds in times] for times in (item.ours, item.openmp)
+            )
+            figure(f"cuda: rodinia {item.name}", ms, "ms", openmp=openmp, ratio=wall,
+                   cpu_ms=cpu_ms, openmp_cpu_ms=openmp_cpu, cpu_ratio=cpu)  # fmt: skip
+    for listed, what, target in zip(ratios, ("wall", "CPU"), (1.3, None), strict=True):
+        if listed:
+            figure(f"cuda: rodinia, geometric mean by {what} time", _mean(listed),
+                   "times its OpenMP versions", target=target, programs=len(listed))  # fmt: skip
 
 
 def _polybench(root: Path, quick: bool) -> None:

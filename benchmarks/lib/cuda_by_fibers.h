@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -69,8 +70,9 @@ template <class T> cudaError_t cudaMalloc(T **pointer, size_t size) {
   return cudaSuccess;
 }
 inline cudaError_t cudaFree(void *pointer) { aio_memory.erase((char *)pointer); return cudaSuccess; }
-inline cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind) { memmove(to, from, size); return cudaSuccess; }
-inline cudaError_t cudaMemset(void *to, int value, size_t size) { memset(to, value, size); return cudaSuccess; }
+inline void aio_copied(const void *to, const void *from, int value, size_t size);
+inline cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind) { aio_copied(to, from, 0, size); memmove(to, from, size); return cudaSuccess; }
+inline cudaError_t cudaMemset(void *to, int value, size_t size) { aio_copied(to, nullptr, value, size); memset(to, value, size); return cudaSuccess; }
 template <class T> cudaError_t aio_to_symbol(const char *name, T &symbol, const void *from, size_t size, size_t offset = 0, int = 0) {
   memcpy((char *)&symbol + offset, from, size);
   aio_symbols[name] = {(char *)&symbol, sizeof(symbol)};
@@ -112,37 +114,58 @@ template <class T> T atomicAdd(T *p, T v) { T old = *p; *p = old + v; return old
 
 // --- fibers
 
-struct AioFiber { ucontext_t context; char *stack; bool done; uint3 index; };
-inline std::vector<AioFiber> aio_fibers;
+// A fiber runs one thread behind the other; only where a thread waits at a barrier is another fiber
+// needed for those behind it. So a kernel without barriers runs as plain loops do.
+struct AioFiber { ucontext_t context; uint3 index; bool waits; };
+inline std::deque<AioFiber> aio_fibers; // they stay where they are: contexts point into themselves
+inline std::vector<AioFiber *> aio_idle;
+inline AioFiber *aio_running;
 inline ucontext_t aio_scheduler;
-inline size_t aio_running;
+inline size_t aio_next;
 inline std::function<void()> aio_body;
 
-inline void __syncthreads() { swapcontext(&aio_fibers[aio_running].context, &aio_scheduler); }
-inline void aio_enter() { aio_body(); aio_fibers[aio_running].done = true; }
+inline void aio_leave() { swapcontext(&aio_running->context, &aio_scheduler); }
+inline void __syncthreads() { aio_running->waits = true; aio_leave(); }
+inline void aio_enter() {
+  for (;;) {
+    while (aio_next < blockDim.x * blockDim.y * blockDim.z) {
+      const size_t i = aio_next++;
+      threadIdx = aio_running->index = {unsigned(i % blockDim.x), unsigned(i / blockDim.x % blockDim.y), unsigned(i / blockDim.x / blockDim.y)};
+      aio_body();
+    }
+    aio_leave();
+  }
+}
+inline AioFiber *aio_fiber() {
+  if (aio_idle.empty()) {
+    const size_t stack = 1 << 17;
+    aio_fibers.emplace_back();
+    AioFiber &fiber = aio_fibers.back();
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = malloc(stack);
+    fiber.context.uc_stack.ss_size = stack;
+    makecontext(&fiber.context, aio_enter, 0);
+    return &fiber;
+  }
+  AioFiber *fiber = aio_idle.back();
+  aio_idle.pop_back();
+  return fiber;
+}
 
 inline void aio_block() {
-  const size_t count = blockDim.x * blockDim.y * blockDim.z, stack = 1 << 17;
-  while (aio_fibers.size() < count) aio_fibers.push_back({{}, (char *)malloc(stack), false, {}});
-  for (size_t i = 0; i < count; i++) {
-    AioFiber &fiber = aio_fibers[i];
-    fiber.done = false;
-    fiber.index = {unsigned(i % blockDim.x), unsigned(i / blockDim.x % blockDim.y), unsigned(i / blockDim.x / blockDim.y)};
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack;
-    fiber.context.uc_stack.ss_size = stack;
-    fiber.context.uc_link = &aio_scheduler;
-    makecontext(&fiber.context, aio_enter, 0);
-  }
-  for (size_t left = count; left;) {
-    left = 0;
-    for (size_t i = 0; i < count; i++) {
-      if (aio_fibers[i].done) continue;
-      aio_running = i;
-      threadIdx = aio_fibers[i].index;
-      swapcontext(&aio_scheduler, &aio_fibers[i].context);
-      left += !aio_fibers[i].done;
-    }
+  static std::vector<AioFiber *> waiting, again;
+  const auto resumed = [](AioFiber *fiber) {
+    aio_running = fiber;
+    fiber->waits = false;
+    threadIdx = fiber->index;
+    swapcontext(&aio_scheduler, &fiber->context);
+    (fiber->waits ? again : aio_idle).push_back(fiber);
+  };
+  for (aio_next = 0; aio_next < blockDim.x * blockDim.y * blockDim.z;) resumed(aio_fiber());
+  while (!again.empty()) {
+    waiting.swap(again);
+    for (AioFiber *fiber : waiting) resumed(fiber);
+    waiting.clear();
   }
 }
 
@@ -168,6 +191,43 @@ template <class T> void aio_argument(T value) {
   fprintf(aio_trace(), "argument %c %zu\n", std::is_pointer_v<T> ? 'p' : std::is_class_v<T> ? 's' : 'n', sizeof value);
   fwrite(&value, 1, sizeof value, aio_trace());
 }
+inline bool aio_is_on_device(const void *place) {
+  for (auto &[base, size] : aio_memory)
+    if ((char *)place >= base && (char *)place < base + size) return true;
+  return false;
+}
+
+// A region is what the program does between two readings of its clock, with $AIO_REGIONS in place
+// of single launches: memory before and after, and in between each launch and each copy.
+inline int aio_regions = 0, aio_depth = 0;
+inline int aio_most_regions() { return getenv("AIO_REGIONS") ? atoi(getenv("AIO_REGIONS")) : 0; }
+inline bool aio_in_region() { return aio_trace() && aio_depth && aio_regions < aio_most_regions(); }
+inline void aio_start(const char *name) {
+  if (aio_depth++ || !aio_most_regions() || !aio_trace()) return;
+  fprintf(aio_trace(), "region %s\n", name);
+  aio_dump("before");
+}
+inline void aio_stop() {
+  if (--aio_depth || !aio_most_regions() || !aio_trace()) return;
+  aio_dump("after");
+  fprintf(aio_trace(), "end\n");
+  fflush(aio_trace());
+  if (++aio_regions >= aio_most_regions()) _exit(0);
+}
+#define MY_START_CLOCK(app, region) aio_start(#app " " #region)
+#define MY_STOP_CLOCK(app, region) aio_stop()
+inline void aio_copied(const void *to, const void *from, int value, size_t size) {
+  if (!aio_in_region()) return;
+  const size_t target = aio_is_on_device(to) ? (size_t)to : 0;
+  if (from && !aio_is_on_device(from)) {
+    fprintf(aio_trace(), "put %zu %zu\n", target, size);
+    fwrite(from, 1, size, aio_trace());
+  } else if (from)
+    fprintf(aio_trace(), "copy %zu %zu %zu\n", target, (size_t)from, size);
+  else
+    fprintf(aio_trace(), "fill %zu %d %zu\n", target, value, size);
+}
+
 inline int aio_launches = 0;
 inline int aio_most_launches() { return getenv("AIO_LAUNCHES") ? atoi(getenv("AIO_LAUNCHES")) : 3; }
 
@@ -178,11 +238,11 @@ template <class... P> struct AioKernel {
   template <class... A> void operator()(A... arguments) const {
     static std::map<std::string, int> seen;
     std::tuple<P...> passed(static_cast<P>(arguments)...);
-    const bool traced = aio_trace() && seen[name]++ < aio_most_launches();
-    if (traced) {
+    const bool traced = aio_trace() && !aio_most_regions() && seen[name]++ < aio_most_launches();
+    if (traced || aio_in_region()) {
       fprintf(aio_trace(), "launch %s %u %u %u %u %u %u\n", name, grid.x, grid.y, grid.z, block.x, block.y, block.z);
       std::apply([](auto... each) { (aio_argument(each), ...); }, passed);
-      aio_dump("before");
+      if (traced) aio_dump("before");
     }
     gridDim = grid, blockDim = block;
     aio_body = [&] { std::apply(function, passed); };

@@ -22,7 +22,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,13 @@ import numpy as np
 from aiosearch import cuda
 from aiosearch.cuda.compiled.lowering import Choices
 from aiosearch.cuda.host_functions import HostFunction
-from aiosearch.cuda.interpreter.arithmetic import NUMPY
+from aiosearch.cuda.interpreter.arithmetic import NUMPY, Array
 from aiosearch.cuda.ir.types import ScalarType
+from aiosearch.cuda.modules import CudaKernel, CudaModule
 from aiosearch.cuda.numba.api import PythonLaunch
 
 _HEADER = Path(__file__).parent / "cuda_by_fibers.h"
+_TEXTS = (".cu", ".cpp", ".h", ".c")
 _LAUNCHES = 3
 """Of each kernel, how many launches are compared."""
 _SLACK = 1 << 16
@@ -178,7 +180,7 @@ APPS = (
 
 
 @dataclass(slots=True)
-class _Launch:
+class RecordedLaunch:
     """What a program wrote down of a launch."""
 
     kernel: str
@@ -193,114 +195,146 @@ class _Launch:
 def rodinia(root: Path, scratch: Path) -> Iterator[tuple[str, str]]:
     """Of each kernel, its name and what is wrong with it, which is nothing for a right one."""
     folder = root / "cuda" if (root / "cuda").is_dir() else root
-    _make_inputs(scratch / "data")
+    make_inputs(scratch / "data")
     for number, app in enumerate(APPS):
         if not (folder / app.folder).is_dir():
             for kernel in app.kernels:
                 yield f"{app.folder}/{kernel}", f"not there: {folder / app.folder}"
             continue
+        environment = {"AIO_LAUNCHES": str(_LAUNCHES), "AIO_MOST": str(app.most)}
         try:
-            launches = list(_traced(folder, app, scratch / f"app{number}"))
+            work = scratch / f"app{number}"
+            copy = built_by_fibers(folder, app, work)
+            launches = list(_launches(traced(copy, work, app.arguments, environment)))
         except subprocess.CalledProcessError as error:
-            reason = error.stderr.decode(errors="replace").strip().splitlines()[:3]
             launches = []
-            sys.stderr.write(f"{app.folder}: not built or not run by g++: {''.join(reason)}\n")
+            sys.stderr.write(f"{app.folder}: not built or not run by g++: {said(error)}\n")
         for kernel in app.kernels:
             yield f"{app.folder}/{kernel}", _replayed(folder / app.folder, kernel, launches)
 
 
-def _traced(folder: Path, app: App, work: Path) -> Iterator[_Launch]:
-    """Builds a program by g++, runs it, and reads what it wrote down."""
-    copy, hooks = work / "x" / app.folder, set[str]()
-    shutil.copytree(folder / app.folder, copy)
+def said(error: subprocess.CalledProcessError) -> str:
+    """The first lines of what a compiler had against a text."""
+    return " ".join(error.stderr.decode(errors="replace").strip().splitlines()[:3])
+
+
+def copied(folder: Path, name: str, work: Path, edits: Sequence[tuple[str, str]] = ()) -> Path:
+    """A copy of a program's folder beside the inputs, with parts of its text replaced."""
+    copy = work / "x" / name
+    shutil.copytree(folder / name, copy)
     for path in copy.rglob("*"):
-        if path.suffix in (".cu", ".cpp", ".h", ".c") and path.is_file():
+        if path.suffix in _TEXTS and path.is_file():
             text = path.read_bytes().decode(errors="replace")
             text = re.sub(
                 r"(\w+)\s*<<<(.*?)>>>\s*\(", r'aio_kernel("\1", \1, \2)(', text, flags=re.DOTALL
             )
+            for before, after in edits:
+                text = text.replace(before, after)
             path.write_text(text)
-            # One copy of the programs has macros for its own measurements.
-            hooks.update(re.findall(r"\bMY_[A-Z_]+(?=\()", text))
-    shutil.copytree(work.parent / "data", work / "data")
+    (work / "data").symlink_to(work.parent / "data")
+    return copy
+
+
+def hooks(copy: Path, kept: Sequence[str] = ()) -> list[str]:
+    """Options without which a program calls macros that one copy of Rodinia checks itself with."""
+    paths = (item for item in copy.rglob("*") if item.suffix in _TEXTS and item.is_file())
+    texts = (item.read_bytes().decode(errors="replace") for item in paths)
+    names = {name for text in texts for name in re.findall(r"\bMY_[A-Z_]+(?=\()", text)}
+    return [f"-D{item}(...)=(void)0" for item in sorted(names - set(kept))]
+
+
+CLOCKS = ("MY_START_CLOCK", "MY_STOP_CLOCK")
+_CXX = ("g++", "-x", "c++", "-std=c++17", "-fpermissive", "-include", str(_HEADER))
+
+
+def built_by_fibers(
+    folder: Path, app: App, work: Path, edits: Sequence[tuple[str, str]] = ()
+) -> Path:
+    """Builds `work/program` by g++, and gives the folder that it is run in."""
+    copy = copied(folder, app.folder, work, edits)
     for name in ("cuda.h", "cuda_runtime.h", "cutil.h", "helper_cuda.h", "helper_timer.h"):
         (work / name).write_text("")  # `cuda_by_fibers.h` stands for them
     options = [f"-I{work}"]
     options += [f"-I{item}" for item in (copy, copy / "common", folder.parent / "common")]
-    options += [f"-D{item}(...)=(void)0" for item in sorted(hooks)]
     objects = []
     for place, source in enumerate(app.sources):
         objects.append(str(work / f"{place}.o"))
-        kind = (
-            ["gcc"]
-            if source.endswith(".c")
-            else ["g++", "-x", "c++", "-std=c++17", "-fpermissive", "-include", str(_HEADER)]
-        )
+        kind = ["gcc", *hooks(copy)] if source.endswith(".c") else [*_CXX, *hooks(copy, CLOCKS)]
         command = [*kind, "-O1", "-w", *options, "-c", str(copy / source), "-o", objects[-1]]
         subprocess.run(command, check=True, capture_output=True, cwd=(copy / source).parent)
     subprocess.run(
         ["g++", *objects, "-o", str(work / "program"), "-lm"], check=True, capture_output=True
     )
+    return copy
+
+
+def traced(copy: Path, work: Path, alternatives: str, environment: dict[str, str]) -> bytes:
+    """What a program wrote down, with the first arguments with which it launched anything."""
     trace = work / "trace"
-    alternatives = app.arguments.format(data=work / "data").split(" | ")
-    environment = {
-        **os.environ,
-        "AIO_TRACE": str(trace),
-        "AIO_LAUNCHES": str(_LAUNCHES),
-        "AIO_MOST": str(app.most),
-    }
-    for arguments in alternatives:
+    for arguments in alternatives.format(data=work / "data").split(" | "):
         subprocess.run(
             [str(work / "program"), *arguments.split()],
             check=False,  # what a program returns says nothing
             capture_output=True,
             cwd=copy,
-            env=environment,
+            env={**os.environ, "AIO_TRACE": str(trace), **environment},
             timeout=300,
         )
         if trace.exists():
             break
-    return _launches(trace.read_bytes() if trace.exists() else b"")
+    return trace.read_bytes() if trace.exists() else b""
 
 
-def _launches(data: bytes) -> Iterator[_Launch]:
-    place, launch = 0, _Launch("", (), ())
+def records(data: bytes) -> Iterator[tuple[str, list[str], bytes]]:
+    """The words, the items and the bytes behind them that `cuda_by_fibers.h` writes."""
+    place = 0
     while place < len(data):
         end = data.index(b"\n", place)
         word, *items = data[place:end].decode().split()
         place = end + 1
+        size = int(items[-1]) if word in _WITH_BYTES else 0
+        yield word, items, data[place : place + size]
+        place += size
+
+
+_WITH_BYTES = ("argument", "before", "after", "symbol", "put")
+
+
+def _launches(data: bytes) -> Iterator[RecordedLaunch]:
+    launch = RecordedLaunch("", (), ())
+    for word, items, content in records(data):
         match word, items:
             case "launch", [name, *sizes]:
                 shape = tuple(map(int, sizes))
-                launch = _Launch(name, shape[:3], shape[3:])
-            case "argument", [kind, size]:
-                launch.arguments.append((kind, data[place : place + int(size)]))
-                place += int(size)
-            case "before" | "after", [base, size]:
+                launch = RecordedLaunch(name, shape[:3], shape[3:])
+            case "argument", [kind, _]:
+                launch.arguments.append((kind, content))
+            case "before" | "after", [base, _]:
                 memory = launch.before if word == "before" else launch.after
-                memory[int(base)] = data[place : place + int(size)]
-                place += int(size)
-            case "symbol", [name, size]:
-                launch.symbols[name] = data[place : place + int(size)]
-                place += int(size)
+                memory[int(base)] = content
+            case "symbol", [name, _]:
+                launch.symbols[name] = content
             case "end", []:
                 yield launch
 
 
-def _replayed(folder: Path, kernel: str, launches: Sequence[_Launch]) -> str:
-    """Runs the recorded launches of a kernel by ours; says what is wrong, or nothing."""
+def loaded(folder: Path, kernel: str, choices: Choices) -> tuple[CudaModule, CudaKernel]:
+    """A kernel `file:name` of a program in a folder, and its module."""
     file, _, name = kernel.partition(":")
-    path = folder / file
     include = [folder, *folder.rglob("*/"), folder.parents[1] / "common"]
+    folders = [item for item in include if item.is_dir()]
+    module = cuda.load(folder / file, include=folders, choices=choices)
+    return module, module[name]
+
+
+def _replayed(folder: Path, kernel: str, launches: Sequence[RecordedLaunch]) -> str:
+    """Runs the recorded launches of a kernel by ours; says what is wrong, or nothing."""
     try:
         # Rounded as g++ does; myocyte's exponentials make much of a product that is rounded less.
-        choices = Choices(contract=False)
-        folders = [item for item in include if item.is_dir()]
-        module = cuda.load(path, include=folders, choices=choices)
-        ours = module[name]
+        module, ours = loaded(folder, kernel, Choices(contract=False))
     except cuda.CudaError as error:
         return f"not understood: {error}"
-    own = [item for item in launches if item.kernel == name]
+    own = [item for item in launches if item.kernel == kernel.partition(":")[2]]
     if not own:
         return "not compared: the program by g++ did not launch it"
     for launch in own:
@@ -310,91 +344,146 @@ def _replayed(folder: Path, kernel: str, launches: Sequence[_Launch]) -> str:
     return ""
 
 
-def _compared(module: Any, kernel: Any, launch: _Launch) -> str:
-    memory = {}
-    for base, data in launch.before.items():
-        padded = np.zeros(len(data) + 2 * _SLACK, np.uint8)
-        padded[_SLACK : _SLACK + len(data)] = np.frombuffer(data, np.uint8)
-        memory[base] = padded
-    for name, data in launch.symbols.items():
-        if name in module.symbols.of(kernel.function):
-            module.symbols.arrays[name][:] = np.frombuffer(data, np.uint8)
-    values: list[int | float | bool] = []
-    types: dict[int, np.dtype[Any]] = {}
-    for parameter, (kind, data) in zip(kernel.function.parameters, launch.arguments, strict=True):
-        if kind == "s":
-            return "not compared: a struct is passed"
-        if kind == "n":
-            values.append(np.frombuffer(data, NUMPY[parameter.value.type])[0].item())
-            continue
-        pointer = int.from_bytes(data, "little")
-        base = next((b for b in memory if b <= pointer < b + len(launch.before[b])), None)
+class DeviceMemory:
+    """What a program had allocated, at other addresses, with slack on both sides."""
+
+    def __init__(self, before: dict[int, bytes]) -> None:
+        self._before = before
+        self._arrays = {
+            base: np.zeros(len(data) + 2 * _SLACK, np.uint8) for base, data in before.items()
+        }
+        self.types: dict[int, np.dtype[Any]] = {}
+        """Of what lies at an address, as far as kernels were passed it."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Puts in what was there before."""
+        for base, data in self._before.items():
+            self.bytes(base, len(data))[:] = np.frombuffer(data, np.uint8)
+
+    def _base(self, pointer: int) -> int | None:
+        sizes = self._before.items()
+        return next((base for base, data in sizes if base <= pointer < base + len(data)), None)
+
+    def bytes(self, pointer: int, size: int) -> Array:
+        """The bytes at an address of the program's."""
+        base = self._base(pointer)
         if base is None:
-            values.append(0)
-            continue
-        values.append(memory[base].ctypes.data + _SLACK + pointer - base)
-        if parameter.element is not None:
-            types.setdefault(base, NUMPY[parameter.element])
+            raise LookupError(f"nothing was allocated at {pointer}")
+        begin = _SLACK + pointer - base
+        return self._arrays[base][begin : begin + size]
+
+    def values(self, kernel: CudaKernel, launch: RecordedLaunch) -> list[int | float | bool]:
+        """What a launch was passed, with addresses in this memory."""
+        values: list[int | float | bool] = []
+        parameters = kernel.function.parameters
+        for parameter, (kind, data) in zip(parameters, launch.arguments, strict=True):
+            if kind == "s":
+                raise LookupError("a struct is passed")
+            if kind == "n":
+                values.append(np.frombuffer(data, NUMPY[parameter.value.type])[0].item())
+                continue
+            pointer = int.from_bytes(data, "little")
+            base = self._base(pointer)
+            if base is None:
+                values.append(0)
+                continue
+            values.append(self._arrays[base].ctypes.data + _SLACK + pointer - base)
+            if parameter.element is not None:
+                self.types.setdefault(base, NUMPY[parameter.element])
+        return values
+
+    def wrong(self, after: dict[int, bytes]) -> str:
+        """What is not as the program left it, or nothing."""
+        for base, data in after.items():
+            dtype = self.types.get(base, np.dtype(np.uint8))
+            whole = len(data) // dtype.itemsize * dtype.itemsize
+            theirs = np.frombuffer(data[:whole], dtype)
+            result = self.bytes(base, whole).view(dtype)
+            if dtype.kind == "f":
+                finite = np.abs(theirs[np.isfinite(theirs)])
+                scale = _TOLERANCE * float(finite.max(initial=0.0)) * 0.05
+                same = np.isclose(result, theirs, rtol=_TOLERANCE, atol=scale, equal_nan=True)
+            else:
+                same = result == theirs
+            if not same.all():
+                place = int(np.argmin(same))
+                return (
+                    f"wrong: {int((~same).sum())} of {same.size} elements of {dtype}, first"
+                    f" {result[place]!r} for {theirs[place]!r} at {place}"
+                )
+        return ""
+
+
+def set_symbols(module: CudaModule, kernel: CudaKernel, values: dict[str, bytes]) -> None:
+    """Sets those of a program's `__constant__` variables that a kernel reads."""
+    own = module.symbols.of(kernel.function)
+    for name, data in values.items():
+        if name in own:
+            own[name][:] = np.frombuffer(data, np.uint8)
+
+
+def _compared(module: CudaModule, kernel: CudaKernel, launch: RecordedLaunch) -> str:
+    memory = DeviceMemory(launch.before)
+    set_symbols(module, kernel, launch.symbols)
     try:
-        kernel[launch.grid, launch.block].run(values)
-    except cuda.CudaError as error:
+        kernel[launch.grid, launch.block].run(memory.values(kernel, launch))
+    except (cuda.CudaError, LookupError) as error:
         return f"not run: {error}"
-    for base, data in launch.after.items():
-        dtype = types.get(base, np.dtype(np.uint8))
-        whole = len(data) // dtype.itemsize * dtype.itemsize
-        theirs = np.frombuffer(data[:whole], dtype)
-        result = memory[base][_SLACK : _SLACK + whole].view(dtype)
-        if dtype.kind == "f":
-            finite = np.abs(theirs[np.isfinite(theirs)])
-            scale = _TOLERANCE * float(finite.max(initial=0.0)) * 0.05
-            same = np.isclose(result, theirs, rtol=_TOLERANCE, atol=scale, equal_nan=True)
-        else:
-            same = result == theirs
-        if not same.all():
-            place = int(np.argmin(same))
-            return (
-                f"wrong: {int((~same).sum())} of {same.size} elements of {dtype}, first"
-                f" {result[place]!r} for {theirs[place]!r} at {place}"
-            )
-    return ""
+    return memory.wrong(launch.after)
 
 
-def _make_inputs(data: Path) -> None:
-    """Small inputs in the formats that the programs read."""
+@dataclass(frozen=True, slots=True)
+class InputSizes:
+    """How large the inputs are that are made for the programs."""
+
+    nodes: int = 600
+    keys: int = 3000
+    ranges: int = 12
+    cells: int = 300
+    side: int = 64
+    layers: int = 4
+
+
+def make_inputs(data: Path, sizes: InputSizes = InputSizes()) -> None:
+    """Inputs in the formats that the programs read."""
     draw = np.random.default_rng(0)
 
-    def written(name: str, lines: Sequence[object]) -> None:
+    def written(name: str, lines: Iterable[object]) -> None:
         path = data / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(map(str, lines)) + "\n")
 
-    nodes, degree = 600, 4
-    edges = draw.integers(0, nodes, nodes * degree)
-    graph = [nodes, *(f"{node * degree} {degree}" for node in range(nodes)), 0, edges.size]
-    written("graph", [*graph, *(f"{edge} {draw.integers(1, 9)}" for edge in edges)])
-    keys = draw.permutation(3000)
-    written("keys", [keys.size, *keys])
-    written("command", ["j 12 30", "k 20"])
-    mesh: list[object] = [300]
-    for _ in range(300):
-        sides = [
-            f"{draw.choice([-1, -2, *draw.integers(1, 301, 6)])} "
-            + " ".join(f"{value:.5f}" for value in draw.normal(size=3))
-            for _ in range(4)
-        ]
-        mesh.append(f"{draw.uniform(0.5, 1.5):.5f} {' '.join(sides)}")
-    written("mesh", mesh)
+    nodes, degree = sizes.nodes, 4
+    edges = draw.integers(0, nodes, nodes * degree).tolist()
+    costs = draw.integers(1, 9, nodes * degree).tolist()
+    graph = [nodes, *(f"{node * degree} {degree}" for node in range(nodes)), 0, len(edges)]
+    written("graph", [*graph, *(f"{edge} {cost}" for edge, cost in zip(edges, costs, strict=True))])
+    keys = draw.permutation(sizes.keys)
+    written("keys", [keys.size, *keys.tolist()])
+    written("command", [f"j {sizes.ranges} 30", f"k {5 * sizes.ranges // 3}"])
+    # Neighbours are near, as in a mesh, and faces small, so that nothing overflows in many steps.
+    cells = sizes.cells
+    near = np.arange(1, cells + 1)[:, None] + draw.integers(-40, 41, (cells, 4))
+    near = np.where(draw.random(near.shape) < 0.1, draw.integers(-2, 0, near.shape), near)
+    near = np.where((near < -2) | (near == 0) | (near > cells), -1, near)
+    faces, areas = 0.01 * draw.normal(size=(cells, 4, 3)), draw.uniform(0.5, 1.5, cells)
+    sides = np.concatenate([near[..., None], faces], -1).reshape(cells, -1)
+    line = " ".join(["%.5f", *["%d %.5f %.5f %.5f"] * 4])
+    rows = np.concatenate([areas[:, None], sides], 1).tolist()
+    written("mesh", [cells, *(line % tuple(row) for row in rows)])
+    square = sizes.side**2
     for name, low, high, count in (
-        ("temperature", 320, 340, 64 * 64),
-        ("power", 0, 0.01, 64 * 64),
-        ("temperature3d", 320, 340, 64 * 64 * 4),
-        ("power3d", 0, 0.01, 64 * 64 * 4),
+        ("temperature", 320, 340, square),
+        ("power", 0, 0.01, square),
+        ("temperature3d", 320, 340, square * sizes.layers),
+        ("power3d", 0, 0.01, square * sizes.layers),
         ("myocyte/y.txt", 0.05, 0.9, 91),
         ("myocyte/params.txt", 0.1, 2.0, 18),
     ):
-        written(name, [f"{value:.6f}" for value in draw.uniform(low, high, count)])
+        written(name, [f"{value:.6f}" for value in draw.uniform(low, high, count).tolist()])
     pixels = draw.integers(1, 255, 502 * 458)
-    written("srad/image.pgm", ["P2", "458 502", "255", *pixels])
+    written("srad/image.pgm", ["P2", "458 502", "255", *pixels.tolist()])
 
 
 # --- Polybench

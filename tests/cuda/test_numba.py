@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aiosearch.cuda import LaunchError, UnsupportedConstruct
+from aiosearch.cuda import LaunchError, SourceError, UnsupportedConstruct
 from aiosearch.cuda.interpreter.findings import FindingKind
+from aiosearch.cuda.ir.types import ScalarType
 from aiosearch.cuda.numba import cuda, patched
+from aiosearch.cuda.numba.argument_types import ArrayArgument, Signature, signatures_of
 
 SCALE = 3
 
@@ -202,3 +204,84 @@ def test_code_that_imports_numba_runs_unchanged_while_it_is_patched() -> None:
             theirs.current_context().deallocations.clear()
         with pytest.raises(LaunchError, match="no device 1"):
             theirs.select_device(1)
+
+
+@cuda.jit("void(float32[:], int32)")
+def counted(a: Any, n: Any) -> None:
+    a[0] = n // 2
+
+
+def test_a_signature_converts_numbers_and_refuses_other_arrays() -> None:
+    a = np.zeros(1, np.float32)
+    counted[1, 1](a, True)
+    counted[1, 1](a, np.int64(7))
+    assert a[0] == 3
+    for arguments, wrong in [
+        ((np.zeros(1), 7), r"a is float32\[:\], and the argument float64\[:\]: convert it"),
+        ((a, 7.5), "n is int32, which does not hold 7.5"),
+        ((a, 1 << 31), "n is int32, which does not hold 2147483648"),
+        ((a, a), "n is int32, and the argument an array"),
+        ((3, 7), "the argument no array but 3"),
+        ((a,), "takes 2 arguments, not 1"),
+    ]:
+        with pytest.raises(LaunchError, match=wrong):
+            counted[1, 1](*arguments)
+
+
+@cuda.jit(["(float32[:], float32)", "(int32[::1], float32)"])
+def signed_twice(a: Any, factor: Any) -> None:
+    a[0] = a[0] * factor
+
+
+def test_of_several_signatures_the_first_that_fits_is_taken() -> None:
+    kernel, _ = signed_twice.bound((np.zeros(2, np.int32), 2))
+    assert [item.value.type for item in kernel.function.parameters][-1] is ScalarType.F32
+    with pytest.raises(LaunchError, match=r"float32\[:\].*; or a is int32\[:\]"):
+        signed_twice[1, 1](np.zeros(2), 2)
+
+
+@cuda.jit("float32(float32, int8)", device=True)
+def narrowed(x: Any, n: Any) -> Any:
+    return x + n
+
+
+@cuda.jit
+def widened(a: Any) -> None:
+    a[0] = narrowed(1 + 1e-9, 300) - 1
+
+
+def test_a_device_function_converts_as_its_signature_says() -> None:
+    a = np.zeros(1)
+    widened[1, 1](a)
+    assert a[0] == np.int32(300).astype(np.int8)
+
+
+@pytest.mark.parametrize(
+    ("supplied", "wrong"),
+    [
+        ("void(float32[::1, :])", "row by row"),
+        ("void(floaty)", "floaty is no type of numbers"),
+        ("void(", "never closed"),
+        ("void(complex64)", "complex64 is no type"),
+        (3, "has to be text"),
+        ("float32(float32)", "returns nothing"),
+        ("void(int32, int32)", "takes 1 arguments, and its signature 2"),
+    ],
+)
+def test_a_signature_that_says_nothing_is_refused_where_it_stands(
+    supplied: object, wrong: str
+) -> None:
+    with pytest.raises(SourceError, match=wrong):
+        cuda.jit(supplied)(lambda a: None)
+
+
+def test_signatures_are_made_of_types_where_numba_is_not_installed() -> None:
+    with patched():
+        import numba
+
+        made = numba.void(numba.float32[:, :], numba.int8)
+        expected = Signature((ArrayArgument(ScalarType.F32, 2), ScalarType.I8))
+        assert signatures_of(made, "made") == (expected,)
+        assert signatures_of((numba.float32[:, ::1], numba.int8), "made") == (expected,)
+        assert numba.float32(2) == 2
+        assert np.zeros(1, numba.int8).dtype == np.int8

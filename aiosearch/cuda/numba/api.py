@@ -13,13 +13,20 @@ import numpy as np
 
 from ..compiled.lowering import Choices
 from ..cupy_module import cupy_module
-from ..errors import LaunchError
+from ..errors import LaunchError, SourceError
 from ..interpreter.arithmetic import NUMPY
 from ..interpreter.findings import KernelFault
 from ..ir.types import ScalarType
 from ..launches import Array, Symbols
 from ..modules import CudaKernel, KernelLaunch
-from .argument_types import SCALARS, ArrayArgument
+from .argument_types import (
+    SCALARS,
+    ArrayArgument,
+    ScalarName,
+    Signature,
+    array_type_of,
+    signatures_of,
+)
 from .translator import translate
 
 Function: TypeAlias = Callable[..., Any]
@@ -29,8 +36,14 @@ Function: TypeAlias = Callable[..., Any]
 class PythonKernel:
     """A Python function as a kernel; `kernel[grid, block]` is a launch, typed when it is called."""
 
-    def __init__(self, function: Function, choices: Choices | None = None) -> None:
+    def __init__(
+        self,
+        function: Function,
+        choices: Choices | None = None,
+        signatures: Sequence[Signature] = (),
+    ) -> None:
         self.function = function
+        self.signatures = _fitting(function, signatures)
         self.symbols = Symbols()
         self.choices = choices or Choices()
         self.__name__ = function.__name__
@@ -57,7 +70,19 @@ class PythonKernel:
         for argument in arguments:
             values.append(argument)
             values += getattr(argument, "shape", ())
-        return self.typed(tuple(map(_type_of, arguments))), values
+        return self.typed(self._types(arguments)), values
+
+    def _types(self, arguments: Sequence[object]) -> tuple[ScalarType | ArrayArgument, ...]:
+        """Those of the first signature that fits, or those that the arguments have."""
+        if not self.signatures:
+            return tuple(map(_type_of, arguments))
+        names = _names(self.function)
+        misfits = []
+        for signature in self.signatures:
+            misfits.append(signature.misfit(names, arguments))
+            if not misfits[-1]:
+                return signature.parameters
+        raise LaunchError(f"{self.__name__} has a signature: {'; or '.join(misfits)}")
 
     def __call__(self, *arguments: object) -> None:
         raise LaunchError(f"{self.__name__} is launched as {self.__name__}[grid, block](...)")
@@ -90,14 +115,27 @@ class PythonLaunch:
         return kernel[self._shape], values
 
 
+def _names(function: Function) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount]
+
+
+def _fitting(function: Function, signatures: Sequence[Signature]) -> tuple[Signature, ...]:
+    """The signatures; raises SourceError for one that takes more or fewer than the function."""
+    names = _names(function)
+    for signature in signatures:
+        if len(signature.parameters) != len(names):
+            raise SourceError(
+                f"{function.__name__} takes {len(names)} arguments, and its signature"
+                f" {len(signature.parameters)}"
+            )
+    return tuple(signatures)
+
+
 def _type_of(argument: object) -> ScalarType | ArrayArgument:
-    shape = getattr(argument, "shape", ())
-    if shape:
-        dtype = getattr(argument, "dtype", None)
-        element = None if dtype is None else SCALARS.get(np.dtype(dtype))
-        if element is None:
-            raise LaunchError(f"an array of {dtype} is no argument of a kernel")
-        return ArrayArgument(element, len(shape))
+    array = array_type_of(argument)
+    if array is not None:
+        return array
     if isinstance(argument, bool | np.bool_):
         return ScalarType.BOOL
     if isinstance(argument, int):
@@ -111,25 +149,38 @@ def _type_of(argument: object) -> ScalarType | ArrayArgument:
 
 
 class DeviceFunction:
-    """A function that kernels call; it is inlined in them."""
+    """A function that kernels call; it is inlined in them, and converts as its signature says."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, signatures: Sequence[Signature] = ()) -> None:
+        if len(signatures) > 1:
+            raise SourceError(f"{function.__name__}: a device function has one signature at most")
         self.device_function = function
+        self.device_signature = next(iter(_fitting(function, signatures)), None)
         self.__name__ = function.__name__
 
     def __call__(self, *arguments: object) -> Any:
         return self.device_function(*arguments)
 
 
-def jit(*arguments: object, device: bool = False, **options: object) -> Any:
-    """Makes a function a kernel, or a device function; signatures and options are not needed."""
+def jit(*arguments: Any, device: bool = False, **options: object) -> Any:
+    """Makes a function a kernel, or a device function; options are not needed.
+
+    With a signature, or a list of them, a kernel takes arrays of these types only, and numbers are
+    converted to them where nothing is lost. Without, arguments are of the types that they have.
+    """
+    functions = [item for item in arguments if isinstance(item, types.FunctionType)]
+    supplied = next((item for item in arguments if item not in functions), None)
+    supplied = options.get("signature", options.get("func_or_sig", supplied))
 
     def decorate(function: Function) -> Any:
-        return DeviceFunction(function) if device else PythonKernel(function)
+        signatures = signatures_of(supplied, function.__name__)
+        if device:
+            return DeviceFunction(function, signatures)
+        if any(item.result is not None for item in signatures):
+            raise SourceError(f"the kernel {function.__name__} returns nothing: void(...)")
+        return PythonKernel(function, None, signatures)
 
-    if len(arguments) == 1 and isinstance(arguments[0], types.FunctionType):
-        return decorate(arguments[0])
-    return decorate
+    return decorate(functions[0]) if functions else decorate
 
 
 class DeviceArray(Array):
@@ -276,8 +327,8 @@ def patched() -> Iterator[None]:
         numba = types.ModuleType("numba")
         numba.__path__ = []
         for dtype in NUMPY.values():
-            setattr(numba, dtype.name, dtype.type)
-        numba.boolean = np.bool_
+            setattr(numba, dtype.name, ScalarName(dtype.name))
+        numba.boolean, numba.void = ScalarName("bool"), ScalarName("void")
         sys.modules["numba"] = numba
     owned = getattr(numba, "cuda", None)
     numba.cuda = cuda

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from ..errors import UnsupportedConstruct
@@ -20,7 +22,14 @@ from ..ir.operations import (
     Warp,
 )
 from ..ir.types import ScalarType
-from .argument_types import ArrayArgument, ArrayVariable, KernelArray, promoted, scalar_of
+from .argument_types import (
+    ArrayArgument,
+    ArrayVariable,
+    Attribute,
+    KernelArray,
+    promoted,
+    scalar_of,
+)
 
 _MATH = {
     name: name
@@ -91,6 +100,25 @@ class Calls(Translator):
 
     def _at(self, node: ast.AST) -> SourceLocation:
         raise NotImplementedError
+
+    def _converted(
+        self, node: ast.AST, values: list[Value], types: Sequence[ScalarType | ArrayArgument]
+    ) -> list[Value]:
+        """The arguments of a device function as its signature has them."""
+        if len(values) != len(types):
+            raise self._refuse(node, f"a call with {len(values)} arguments for {len(types)}")
+        converted = []
+        for value, type in zip(values, types, strict=True):
+            if isinstance(type, ScalarType):
+                converted.append(self.builder.cast(self._as_operand(value, node), type))
+                continue
+            actual = isinstance(value, KernelArray) and ArrayArgument(
+                value.element, len(value.shape)
+            )
+            if actual != type:
+                raise self._refuse(node, f"{actual or 'a number'} in the place of {type}")
+            converted.append(value)
+        return converted
 
     # --- arrays
 
@@ -290,3 +318,19 @@ class Calls(Translator):
 
 def is_natural(value: Operand) -> bool:
     return isinstance(value, ConstantOperand) and value.value >= 0
+
+
+def type_name(value: Value) -> str:
+    return type(value).__name__
+
+
+def cuda_path(value: Value) -> str | None:
+    """The path of an object below `cuda`: "" for the module, "atomic.add" for that function."""
+    if isinstance(value, Attribute):
+        return value.path
+    path = getattr(value, "cuda_path", None)
+    if isinstance(path, str):
+        return path
+    if isinstance(value, ModuleType) and value.__name__ in ("numba.cuda", "cuda"):
+        return ""
+    return None

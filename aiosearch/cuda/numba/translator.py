@@ -46,11 +46,12 @@ from .argument_types import (
     ArrayVariable,
     Attribute,
     KernelArray,
+    Signature,
     computed,
     promoted,
     scalar_of,
 )
-from .calls import Calls, Value, is_natural
+from .calls import Calls, Value, cuda_path, is_natural, type_name
 
 _FALSE, _TRUE = ConstantOperand(False, ScalarType.BOOL), ConstantOperand(True, ScalarType.BOOL)
 _OPERATORS = {
@@ -484,7 +485,7 @@ class _Python(Calls):
                 case "size":
                     return self._product(owner.shape)
             raise self._refuse(node, f"the attribute {name} of an array")
-        path = _cuda_path(owner)
+        path = cuda_path(owner)
         if path is not None:
             full = f"{path}.{name}".lstrip(".")
             kind, _, axis = full.rpartition(".")
@@ -690,7 +691,7 @@ class _Python(Calls):
 
     def _call_value(self, node: ast.Call) -> Value:
         callee = self._evaluate(node.func)
-        path = callee.path if isinstance(callee, Attribute) else _cuda_path(callee)
+        path = callee.path if isinstance(callee, Attribute) else cuda_path(callee)
         if path:
             return self._cuda_call(node, path)
         if getattr(callee, "__module__", None) == "math" or callee in (abs, min, max):
@@ -709,17 +710,22 @@ class _Python(Calls):
             return result
         function = getattr(callee, "device_function", callee)
         if isinstance(function, FunctionType):
-            return self._device_call(node, function)
+            signature = getattr(callee, "device_signature", None)
+            return self._device_call(node, function, signature)
         if isinstance(callee, np.ufunc):
             return self._math_call(node, callee.__name__)
         raise self._refuse(node, f"a call of {ast.unparse(node.func)}")
 
-    def _device_call(self, node: ast.Call, function: FunctionType) -> Value:
+    def _device_call(
+        self, node: ast.Call, function: FunctionType, signature: Signature | None
+    ) -> Value:
         """Inlines a device function."""
         name = function.__name__
         if any(frame.name == name for frame in self._frames):
             raise self._refuse(node, f"the recursion of {name}")
         arguments = [self._evaluate(entry) for entry in node.args]
+        if signature is not None:
+            arguments = self._converted(node, arguments, signature.parameters)
         outer = (
             self._names, self._scope, self._globals, self._line, self._file, self._tree,
             self._loops,
@@ -741,6 +747,8 @@ class _Python(Calls):
         self.statements(self._tree.body)
         place = self._names.get("return")
         result = self._variable_value(place) if isinstance(place, Held) else _FALSE
+        if signature is not None and signature.result is not None:
+            result = self.builder.cast(result, signature.result)
         self._frames.pop()
         (
             self._names, self._scope, self._globals, self._line, self._file, self._tree,
@@ -755,10 +763,6 @@ class _Begin(ast.stmt):
     def __init__(self, action: Callable[[], None]) -> None:
         super().__init__()
         self.action = action
-
-
-def type_name(value: Value) -> str:
-    return type(value).__name__
 
 
 def _jumps(node: ast.AST, *, in_loop: bool = False) -> set[str]:
@@ -786,15 +790,3 @@ def _reading(target: ast.expr) -> ast.expr:
             return ast.copy_location(ast.Subscript(value, index, ast.Load()), target)
         case _:
             return target
-
-
-def _cuda_path(value: Value) -> str | None:
-    """The path of an object below `cuda`: "" for the module, "atomic.add" for that function."""
-    if isinstance(value, Attribute):
-        return value.path
-    path = getattr(value, "cuda_path", None)
-    if isinstance(path, str):
-        return path
-    if isinstance(value, ModuleType) and value.__name__ in ("numba.cuda", "cuda"):
-        return ""
-    return None
