@@ -81,7 +81,7 @@ class PythonKernel:
         for signature in self.signatures:
             misfits.append(signature.misfit(names, arguments))
             if not misfits[-1]:
-                return signature.parameters
+                return signature.parameters  # the launch converts the numbers to these
         raise LaunchError(f"{self.__name__} has a signature: {'; or '.join(misfits)}")
 
     def __call__(self, *arguments: object) -> None:
@@ -168,6 +168,7 @@ def jit(*arguments: Any, device: bool = False, **options: object) -> Any:
     With a signature, or a list of them, a kernel takes arrays of these types only, and numbers are
     converted to them where nothing is lost. Without, arguments are of the types that they have.
     """
+    # `@jit` is called with the function, and `@jit(...)` with a signature or with nothing.
     functions = [item for item in arguments if isinstance(item, types.FunctionType)]
     supplied = next((item for item in arguments if item not in functions), None)
     supplied = options.get("signature", options.get("func_or_sig", supplied))

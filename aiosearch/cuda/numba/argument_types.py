@@ -94,6 +94,7 @@ class ScalarName:
         return _array_type(self, index if isinstance(index, tuple) else (index,))
 
     def __call__(self, *arguments: Any) -> Any:
+        # As in Numba: called with types it is a signature, and with a number a conversion.
         types = [item for item in arguments if isinstance(item, ScalarName | ArrayArgument)]
         if self.dtype is None or types:
             return Signature(tuple(map(_argument_type, arguments)), _result_type(self))
@@ -139,6 +140,7 @@ def array_type_of(argument: object) -> ArrayArgument | None:
 
 def _holds(type: ScalarType, value: object) -> bool:
     """Whether a number can be passed as a type: floats take all, whole numbers those in range."""
+    # Python's numbers, those of NumPy and arrays without axes are all asked in the same way.
     kind = np.asarray(value).dtype.kind
     if type.is_float:
         return kind in "fiub"
@@ -155,6 +157,7 @@ def signatures_of(supplied: object, name: str) -> tuple[Signature, ...]:
 
     Raises SourceError for what is no signature.
     """
+    # A tuple is one signature without a result; only a list is several.
     listed = supplied if isinstance(supplied, list) else [] if supplied is None else [supplied]
     try:
         return tuple(map(_signature, listed))
@@ -171,6 +174,7 @@ def _signature(supplied: Any) -> Signature:
         return _parsed(ast.parse(supplied.strip(), mode="eval").body)
     if isinstance(supplied, tuple):
         return Signature(tuple(map(_argument_type, supplied)))
+    # Numba's own, where it is installed: known by what they have, so that it need not be imported.
     if hasattr(supplied, "args") and hasattr(supplied, "return_type"):
         return Signature(
             tuple(map(_argument_type, supplied.args)), _result_type(supplied.return_type)
@@ -224,6 +228,7 @@ def _argument_type(value: Any) -> ScalarType | ArrayArgument:
     if isinstance(value, ArrayArgument):
         return value
     if getattr(value, "ndim", 0):
+        # `float32[:]` of Numba's has the layout A, any: it is asked when an array is passed.
         if getattr(value, "layout", "C") == "F":
             raise SourceError("arrays are contiguous, row by row")
         return ArrayArgument(_scalar(value.dtype), value.ndim)

@@ -112,6 +112,7 @@ class Calls(Translator):
             if isinstance(type, ScalarType):
                 converted.append(self.builder.cast(self._as_operand(value, node), type))
                 continue
+            # Arrays are refused rather than converted: that would be a copy nobody wrote.
             actual = isinstance(value, KernelArray) and ArrayArgument(
                 value.element, len(value.shape)
             )
