@@ -37,6 +37,10 @@ MOST_RUNS = 32
 next."""
 GRACE = 30.0
 """Seconds for which the host waits longer than the process's own `alarm`."""
+SPARE = 3
+"""Candidates without constants that stay loaded beside those that run: what is run between all
+others, as a program that fills memory with NaN is and the fastest that others are timed beside,
+would else be loaded again each time."""
 
 Answer: TypeAlias = Reply | ProcessLost | Outage
 
@@ -118,8 +122,8 @@ class DeviceClient:
             await self._process.end()
 
     async def _admit(self, needed: Sequence[Compiled]) -> Fault | Outage | None:
-        """Has exactly these loaded; gives the index of one that cannot be, and why, as a
-        `Fault`."""
+        """Has these loaded, and of others at most `SPARE`; gives the index of one that cannot be,
+        and why, as a `Fault`."""
         await self._process.start()
         # Another process than the last one: it holds nothing
         if self._life != self._process.starts:
@@ -135,11 +139,14 @@ class DeviceClient:
                     return answer
                 if not isinstance(answer, Done):
                     return _fault(place, compiled, Stage.COMPILE, answer)
+            self._loaded[compiled] = self._loaded.pop(compiled)  # the last ones are the latest used
         return None
 
     async def _forget_others(self, remaining: Sequence[Compiled]) -> Outage | None:
         needed = {id(array) for entry in remaining for array in entry.candidate.constants.values()}
-        candidates = [entry for entry in self._loaded if entry not in remaining]
+        others = [entry for entry in self._loaded if entry not in remaining]
+        spared = [entry for entry in others if not entry.candidate.constants][-SPARE:]
+        candidates = [entry for entry in others if entry not in spared]
         constants = [entry for entry in self._kept if entry not in needed]
         if not candidates and not constants:
             return None

@@ -126,6 +126,29 @@ async def test_types_and_constants(executor: JaxExecutor) -> None:
 
 
 @shared
+async def test_what_runs_between_others_is_loaded_once(
+    executor: JaxExecutor, tmp_path: Path
+) -> None:
+    """A program that runs before each of others stays loaded, one that ran long ago does not."""
+    loads = tmp_path / "loads"
+    body = candidate("x", ArrayType("float32", (8,)))
+    noted = replace(body, source=f"open({str(loads)!r}, 'a').write('.')\n{body.source}")
+    between = await executor.compile(noted)
+    assert isinstance(between, Compiled)
+    loads.unlink()  # where it was compiled it was read too
+    for number in range(4):
+        outputs(await executor.run(between, 0))
+        other = await compiled(executor, f"x + {number}", ArrayType("float32", (8,)))
+        outputs(await executor.run(other, 0))
+    assert loads.read_text() == "."
+    for number in range(4):
+        other = await compiled(executor, f"x - {number}", ArrayType("float32", (8,)))
+        outputs(await executor.run(other, 0))
+    outputs(await executor.run(between, 0))
+    assert loads.read_text() == ".."
+
+
+@shared
 async def test_ways_of_timing(timing: JaxExecutor) -> None:
     """Inside a loop a tiny run costs less than a call; inputs that are too small are not cold."""
     tiny = await compiled(timing, "x + 1", ArrayType("float32", (8,)))
