@@ -2,9 +2,10 @@
 
 `uv run --group bench python benchmarks/scalars.py [--every 1] [--plain] [NAME ...]`
 
-Goes through all floats, or every so many, against NumPy's results in 64 bits; `erf` and `erfc`,
-which NumPy lacks, against ours in 64 bits, which the tests hold against series. Two operands are
-drawn, as many. Then the time of an element where all lie in the second cache, beside NumPy's.
+Goes through all floats, or every so many, against NumPy's results in 64 bits; `erf`, `erfc` and
+`lgamma`, which NumPy lacks, against ours in 64 bits, which the tests hold against series. Two
+operands are drawn, as many. Then the time of an element where all lie in the second cache, beside
+NumPy's.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ PLACES, EDGE = 1 << 16, 1e-3
 """Of a float to one of a bf16; and how near to the largest float a result counts no more."""
 PAIRS = (Operation.MAXIMUM, Operation.MINIMUM, Operation.POW)
 """What takes two operands."""
-LACKED = (Operation.ERF, Operation.ERFC)
+ABOVE_ZERO = (Operation.LGAMMA,)
+"""What has an error in places for operands above zero alone."""
+LACKED = (Operation.ERF, Operation.ERFC, Operation.LGAMMA)
 """What NumPy does not have."""
 
 
@@ -87,11 +90,13 @@ def exact(operation: Operation) -> Callable[..., Any]:
 
 def chunks(operation: Operation, every: int) -> Iterator[tuple[Any, ...]]:
     """All floats, or pairs of as many that are drawn."""
-    for number, start in enumerate(range(0, 1 << 32, CHUNK * every)):
+    # The floats below zero are those with the sign bit.
+    end = 1 << (31 if operation in ABOVE_ZERO else 32)
+    for number, start in enumerate(range(0, end, CHUNK * every)):
         if operation in PAIRS:
             yield tuple(drawn(DType.F32, CHUNK, 2 * number + k) for k in range(2))
         else:
-            whole = np.arange(start, min(start + CHUNK * every, 1 << 32), every, np.int64)
+            whole = np.arange(start, min(start + CHUNK * every, end), every, np.int64)
             whole = whole[: whole.size // 16 * 16]
             yield (whole.astype(np.uint32).view(np.float32),)
 

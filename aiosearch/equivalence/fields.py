@@ -128,11 +128,14 @@ def compare_fields(
     draws: int = 2,
     prime: int | None = None,
     until: float = math.inf,
+    strict: bool = False,
 ) -> FieldEvidence:
     """Compares two programs of equal inputs, of which `a` is the original.
 
     Without a `prime`, each draw has its own. What is not done when the monotonic clock has passed
-    `until` is `unknown`. Raises ShapeError where inputs or outputs do not match.
+    `until` is `unknown`. Where the original writes NaN, as jax does for what is outside of an
+    array, nothing is asked of `b`, unless `strict`. Raises ShapeError where inputs or outputs do
+    not match.
     """
     _demand_same_shapes("input", a.inputs, b.inputs)
     _demand_same_shapes("output", a.outputs, b.outputs)
@@ -140,7 +143,7 @@ def compare_fields(
     try:
         # More draws than asked for are made only where a difference with roots needs a proof.
         while len(finished) < draws or _undecided(finished, draws):
-            finished.append(_draw(a, b, seed, len(finished), prime, until))
+            finished.append(_draw(a, b, seed, len(finished), prime, until, strict))
             if _settled(finished):
                 break
     except FieldObstacle as obstacle:
@@ -265,13 +268,19 @@ def _chance(limits: Degrees, algebra: Fields, prime: int | None) -> float:
 
 
 def _draw(
-    a: Program, b: Program, seed: int, number: int, prime: int | None, until: float
+    a: Program,
+    b: Program,
+    seed: int,
+    number: int,
+    prime: int | None,
+    until: float,
+    strict: bool,
 ) -> _FieldDraw:
     """One draw, repeated while a divisor is zero; raises `FieldObstacle` after `ATTEMPTS`."""
     modulus = drawn.prime(seed, number) if prime is None else prime
     for attempt in range(ATTEMPTS):
         name = repr((seed, number, attempt)).encode()
-        algebra = Fields(ExtensionField(modulus, name, until=until))
+        algebra = Fields(ExtensionField(modulus, name, until=until), strict)
         if any(term.dtype is DType.BOOL for term in a.inputs):
             algebra.field.doubts.add("inputs that are true or false")
         words: Any = algebra

@@ -213,7 +213,14 @@ class _Judge:
     def _in_reals(self, general: Generalised) -> Verdict:
         """The verdict of fields and proof on the programs at general shapes."""
         ours, theirs = general.reduced()
-        fields = compare_fields(ours, theirs, seed=self.seed, draws=self.draws, until=self.until)
+        fields = compare_fields(
+            ours,
+            theirs,
+            seed=self.seed,
+            draws=self.draws,
+            until=self.until,
+            strict=self.strict,
+        )
         self.tell(f"a fields: {fields.outcome}")
         verdict = Verdict(Status.CANNOT_JUDGE, "", "", general.shape_text(), fields)
         # Formal difference: a proof cannot exist, only floats can show it on real inputs.
@@ -222,7 +229,7 @@ class _Judge:
         a, b = general.programs
         # Each generalisation has all the steps: the first may spend them where a later one is easy.
         work = ProofWork(self.work.steps, self.work.until)
-        proof = prove(a, b, general.values, work)
+        proof = prove(a, b, general.values, work, strict=self.strict)
         self.work.spent += work.spent
         self.tell(f"b proof: {'found' if proof.proved else 'none found'}")
         verdict = replace(verdict, proof=proof)

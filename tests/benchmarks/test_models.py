@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from argparse import ArgumentTypeError
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from lib.programs import contest, trial
-from lib.programs.command import summed
+from lib.programs.command import count, summed
 from lib.programs.contest import Outcome, child
 from lib.programs.formulas import Made, layer_norm
 from lib.programs.models import SUBJECTS, TRAINING
@@ -35,6 +36,13 @@ def outcome(name: str, ratio: float, claimed: float | None, **more: object) -> O
     ways = {calling.value: way(ratio) for calling in Calling}
     measured = Measured(told, ways, tuple(more.get("slower", ())), bool(more.get("right", True)))
     return Outcome(name, FORMULAS, told, 5.0, measured)
+
+
+def test_a_limit_of_no_functions_is_refused() -> None:
+    assert count("3") == 3
+    for text in ("0", "-1", "some"):
+        with pytest.raises(ArgumentTypeError, match="give 1 or more"):
+            count(text)
 
 
 def test_there_are_twelve_models_three_losses_and_sixty_functions_of_others() -> None:

@@ -96,6 +96,8 @@ PLACES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "modulo of whole numbers": (lambda x: x % 3, (TABLE,)),
     "lgamma": (lambda x: jax.lax.lgamma(jnp.abs(x) * 4 + 3), (X,)),
     "poles of lgamma": (jax.lax.lgamma, (np.array([0, -1, -2, 1, np.inf], np.float32),)),
+    "inverse hyperbolic tangent": (lambda x: jnp.arctanh(x / 4), (X,)),
+    "its ends": (jnp.arctanh, (np.array([0, 1, -1, 2, 1e-30], np.float32),)),
     "whole power": (lambda n: jnp.float32(0.9) ** n, (np.arange(4, dtype=np.int32),)),
     "power of a table": (lambda x, n: jnp.abs(x) ** n[:5], (X, np.arange(6, dtype=np.int32))),
 }

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from aiosearch.capture import capture
-from aiosearch.equivalence import Status, verify
+from aiosearch.equivalence import Status, compare_fields, verify
 from aiosearch.equivalence.rounding.noise import Noise, NoisyArray, exactly
 from aiosearch.tensor import Program
 
@@ -40,6 +40,29 @@ def added_by_mask(x: Any, i: Any) -> Any:
     return jnp.sum(jnp.where(mask, x[:, None, :], 0), 0)
 
 
+def label_loss(x: Any, labels: Any) -> Any:
+    """The loss with integer labels, where what is outside of a row is NaN."""
+    return -jnp.take_along_axis(jax.nn.log_softmax(x), labels[:, None], 1).mean()
+
+
+def log_total(x: Any) -> Any:
+    largest = jax.lax.stop_gradient(x.max(1, keepdims=True))
+    return jnp.log(jnp.exp(x - largest).sum(1)) + largest[:, 0]
+
+
+def label_loss_of_totals(x: Any, labels: Any) -> Any:
+    return (log_total(x) - x[jnp.arange(6), labels]).mean()
+
+
+def label_loss_of_shifted(x: Any, labels: Any) -> Any:
+    shifted = x - log_total(x)[:, None]
+    return -jnp.take_along_axis(shifted, labels[:, None], 1).mean()
+
+
+def clipped_label_loss(x: Any, labels: Any) -> Any:
+    return (log_total(x) - chosen(x, labels)).mean()
+
+
 EQUAL = {
     "elements and masked sums": (chosen, by_mask),
     "segments and masked sums": (added, added_by_mask),
@@ -52,6 +75,13 @@ EQUAL = {
         lambda x, i: jnp.argmin(x, 1),
     ),
 }
+
+LOSSES = {
+    "the loss by a softmax and by its total": (label_loss, label_loss_of_totals),
+    "the loss, NaN outside of a row, and moved inside": (label_loss, clipped_label_loss),
+    "gradients": (jax.grad(label_loss), jax.grad(label_loss_of_shifted)),
+}
+"""The most usual loss, which jax makes NaN where a label is outside of a row."""
 
 DIFFERENT = {
     "the next element": (chosen, lambda x, i: chosen(x, i + 1)),
@@ -68,6 +98,41 @@ DIFFERENT = {
 def test_what_is_chosen_by_place_is_proved_by_comparisons(name: str) -> None:
     left, right = map(program, EQUAL[name])
     assert verify(left, right).status is Status.PROVED
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_with_integer_labels_are_judged(name: str) -> None:
+    left, right = map(program, LOSSES[name])
+    verdict = verify(left, right)
+    assert verdict.status.accepted, verdict.reason
+    assert verdict.fields is not None
+    assert verdict.fields.outcome == "agree"
+
+
+def test_a_loss_agrees_with_itself_in_fields() -> None:
+    loss = program(label_loss)
+    assert compare_fields(loss, loss, seed=0).outcome == "agree"
+
+
+def test_a_loss_that_is_nan_where_the_original_is_not_is_no_substitute() -> None:
+    """Labels outside of a row have a loss in the original, that of the nearest label."""
+    verdict = verify(program(clipped_label_loss), program(label_loss), floats=False)
+    assert not verdict.status.accepted
+
+
+def test_what_is_nan_is_asked_for_where_that_is_said() -> None:
+    left, right = program(label_loss), program(clipped_label_loss)
+    assert not verify(left, right, strict=True, floats=False).status.accepted
+
+
+def test_a_choice_of_labels_is_a_proof_for_all_numbers_of_classes() -> None:
+    verdict = verify(program(label_loss), program(label_loss_of_totals))
+    assert verdict.status is Status.PROVED
+
+
+def test_labels_that_are_counted_otherwise_are_no_proof() -> None:
+    shifted = program(lambda x, i: label_loss_of_totals(x, i + 1))
+    assert not verify(program(label_loss), shifted).status.accepted
 
 
 @pytest.mark.parametrize("name", DIFFERENT)

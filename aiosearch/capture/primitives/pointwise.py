@@ -192,6 +192,8 @@ def _rem(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
 
 @reads("lgamma")
 def _lgamma(x: TracedValue, **params: object) -> TracedValue:
+    if x.number is not None and 0 < x.number < math.inf:
+        return uniform(math.lgamma(x.number), x.shape, x.dtype)
     return pointwise("lgamma", x)
 
 
@@ -224,6 +226,13 @@ def _cosh(x: TracedValue, **params: object) -> TracedValue:
 def _odd(x: TracedValue) -> TracedValue:
     """Twice the hyperbolic sine, of exponentials less one, which keep their digits near zero."""
     return pointwise("sub", pointwise("expm1", x), pointwise("expm1", pointwise("neg", x)))
+
+
+@reads("atanh")
+def _atanh(x: TracedValue, **params: object) -> TracedValue:
+    """Half the difference of two logarithms near one, which have other signs: no digit is lost."""
+    below = pointwise("log1p", pointwise("neg", x))
+    return pointwise("mul", _scalar(0.5, x), pointwise("sub", pointwise("log1p", x), below))
 
 
 @reads("polynomial")

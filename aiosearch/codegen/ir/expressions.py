@@ -133,6 +133,7 @@ class Operation(StrEnum):
     ROUND = "round"
     """To the nearest whole number, halves to even."""
     POW = "pow"
+    LGAMMA = "lgamma"
     LESS = "less"
     LESS_EQUAL = "less_equal"
     EQUAL = "equal"

@@ -7,7 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ...tensor.operators.pointwise import COS, ERF, ERFC, EXPM1, FLOOR, LOG1P, POW, ROUND, SIN, TANH
+from ...tensor.operators.pointwise import (
+    COS,
+    ERF,
+    ERFC,
+    EXPM1,
+    FLOOR,
+    LGAMMA,
+    LOG1P,
+    POW,
+    ROUND,
+    SIN,
+    TANH,
+)
 from . import Operation
 
 
@@ -38,6 +50,7 @@ NUMPY_OPERATIONS: dict[Operation, Callable[..., Any]] = {
     Operation.FLOOR: FLOOR.floats,
     Operation.ROUND: ROUND.floats,
     Operation.POW: POW.floats,
+    Operation.LGAMMA: LGAMMA.floats,
     Operation.LESS: _truth(np.less),
     Operation.LESS_EQUAL: _truth(np.less_equal),
     Operation.EQUAL: _truth(np.equal),

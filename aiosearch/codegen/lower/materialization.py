@@ -55,6 +55,7 @@ EXPENSIVE_OPERATIONS = frozenset(
         Operation.SIN,
         Operation.COS,
         Operation.POW,
+        Operation.LGAMMA,
     }
 )
 """Functions whose results are worth a place in memory, rather than being computed again."""

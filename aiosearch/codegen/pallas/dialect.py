@@ -14,6 +14,7 @@ from typing import Any
 
 from ...tensor.types import ARRAY_NAMES, DType
 from ..llvm.scalars.error_functions import ERFC, ERFC_MIDDLE, ERFC_SHIFT, FLAT
+from ..llvm.scalars.gamma_functions import FAR, HALF_LOG_TAU, LOG_PI, NEAR_TWO, SINE, STIRLING
 
 LEAST_JAX = (0, 11)
 """Before it, jax lacked rules that printed modules need, as of square roots in whole warpgroups."""
@@ -114,6 +115,32 @@ def _erfc(x):
     return jnp.where(x < 0, 2 - above, above)
 '''
 
+_LGAMMA = '''
+def _lgamma(x):
+    """ln |Γ(x)|, as `gamma_functions` has it: one logarithm, and a second one below zero."""
+    def polynomial(at, factors):
+        total = 0.0 * at
+        for factor in factors:
+            total = total * at + factor
+        return total
+    size = jnp.abs(x)
+    above = jnp.where(x < 0, size + 1, size)
+    number = jnp.floor(above + 0.5)
+    u = above - number
+    product = jnp.where(number < 0.5, above * (above + 1), jnp.where(number < 1.5, above, 1.0))
+    for passed in ({passed}):
+        product = product * jnp.where(number > passed + 1.5, above - passed, 1.0)
+    logarithm = jnp.log(jnp.where(above < {far}, product, above))
+    near = u * polynomial(u, ({near})) + jnp.where(number < 1.5, -logarithm, logarithm)
+    inverse = 1 / above
+    tail = inverse * polynomial(inverse * inverse, ({stirling})) + {half}
+    value = jnp.where(above < {far}, near, (above - 0.5) * (logarithm - 1) + tail)
+    part = jnp.abs(size - jnp.floor(size + 0.5))
+    sine = part * polynomial(part * part, ({sine}))
+    mirrored = jnp.where(sine == 0, jnp.inf, {log_pi} - jnp.log(sine) - value)
+    return jnp.where(size < jnp.inf, jnp.where(x < 0, mirrored, value), size)
+'''
+
 _ROUND = '''
 def _round(x):
     """To the nearest whole number, halves to even."""
@@ -163,9 +190,25 @@ def _erfc() -> str:
     return _ERFC.format(last=last, others=listed, **numbers)
 
 
+def _lgamma() -> str:
+    def listed(coefficients: Sequence[float]) -> str:
+        return ", ".join(map(repr, reversed(coefficients)))
+
+    return _LGAMMA.format(
+        passed=", ".join(map(str, range(1, round(FAR["float"]) - 1))),
+        far=FAR["float"],
+        near=listed(NEAR_TWO["float"]),
+        stirling=listed(STIRLING["float"]),
+        sine=listed(SINE["float"]),
+        half=HALF_LOG_TAU,
+        log_pi=LOG_PI,
+    )
+
+
 HELPERS = {
     "_erf": _erf(),
     "_erfc": _erfc(),
+    "_lgamma": _lgamma(),
     "_round": _ROUND,
     "_maximum": _MAXIMUM,
     "_minimum": _MINIMUM,

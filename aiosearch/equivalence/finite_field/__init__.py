@@ -8,8 +8,10 @@ from .array_algebra import Array, Fields, array
 from .extension_field import ExponentialSum, ExtensionField, FieldObstacle, Value
 from .random_primes import elements as random_elements
 from .random_primes import prime as random_prime
+from .scalar_functions import UNDEFINED
 
 __all__ = [
+    "UNDEFINED",
     "Array",
     "ExponentialSum",
     "ExtensionField",

@@ -26,8 +26,6 @@ from ...tensor.floats import Array, Floats, Number
 from ...tensor.operators.indexing import (
     argmax_by_comparison,
     cumulative_by_comparison,
-    scatter_add_by_comparison,
-    take_by_comparison,
 )
 from ...tensor.types import DType
 from .extension_field import ExponentialSum, ExtensionField, FieldObstacle, Value
@@ -37,10 +35,11 @@ from .scalar_functions import Scalars
 class Fields(Floats):
     """The `Algebra` of arrays of field elements; data movement is inherited from `Floats`."""
 
-    def __init__(self, field: ExtensionField) -> None:
+    def __init__(self, field: ExtensionField, strict: bool = False) -> None:
+        """With `strict`, what is undefined in the original is asked of a candidate too."""
         super().__init__()
         self.field = field
-        self.scalars = Scalars(field)
+        self.scalars = Scalars(field, strict)
 
     def constant(self, value: Fraction | float) -> Array:
         """A rational number as numerator times inverse denominator.
@@ -68,11 +67,14 @@ class Fields(Floats):
         return array(x * y % self.field.prime)
 
     def divide(self, x: Array, y: Array) -> Array:
-        """`x` times the inverse of `y`.
+        """`x` times the inverse of `y`; `UNDEFINED` where both are zero.
 
         Raises ZeroDivisionError, after which a draw is repeated.
         """
-        return self.multiply(x, _each(self.scalars.invert, y))
+        try:
+            return self.multiply(x, _each(self.scalars.invert, y))
+        except ZeroDivisionError:
+            return _each(self.scalars.quotient, x, y)
 
     def negative(self, x: Array) -> Array:
         return array(-x % self.field.prime)
@@ -146,11 +148,33 @@ class Fields(Floats):
         return products
 
     def take(self, x: Array, indices: Array, axis: int) -> Array:
-        """By comparison, as the next three: an element of a field is no place."""
-        return take_by_comparison(self, x, indices, axis)
+        """The sum over all places of the element there times whether the index is that place.
+
+        An element of a field is no place: each comparison is an unknown, 1 or 0 in real numbers.
+        Programs that agree for all values of unknowns that add up to 1 agree where one of them is
+        1. So `take(x - c, i)` is `take(x, i) - c`.
+        """
+        size = x.shape[axis]
+        inside = self.minimum(self.maximum(indices, array(0)), array(size - 1))
+        chosen = self.compare("==", inside[..., None], self._places(x.ndim + 1, size, x.ndim))
+        # The index is moved inside, so that it is the last place where it is no other.
+        others = self.sum(chosen[..., :-1], (x.ndim,))
+        chosen = np.concatenate([chosen[..., :-1], self.subtract(array(1), others)], axis=x.ndim)
+        return self._over_places(chosen, x, axis)
 
     def scatter_add(self, x: Array, indices: Array, updates: Array, axis: int) -> Array:
-        return scatter_add_by_comparison(self, x, indices, updates, axis)
+        """`x` plus the sum over all updates of each times whether its index is the place."""
+        meets = self.compare(
+            "==", _last(indices, axis), self._places(x.ndim + 1, x.shape[axis], axis)
+        )
+        return self.add(x, self._over_places(meets, updates, axis))
+
+    def _places(self, rank: int, size: int, axis: int) -> Array:
+        return self.iota([size if at == axis else 1 for at in range(rank)], axis)
+
+    def _over_places(self, chosen: Array, x: Array, axis: int) -> Array:
+        """The sum along `axis` of elements that are `chosen` along an axis behind all others."""
+        return self.sum(self.multiply(chosen, _last(x, axis)), (x.ndim,))[..., 0]
 
     def argmax(self, x: Array, axis: int) -> Array:
         return argmax_by_comparison(self, x, axis)
@@ -189,6 +213,11 @@ def array(values: Any) -> Array:
 def _each(function: Callable[..., Value], *arrays: Array) -> Array:
     """Applies a scalar `function` to each element of broadcast `arrays`."""
     return array(np.frompyfunc(function, len(arrays), 1)(*arrays))
+
+
+def _last(x: Array, axis: int) -> Array:
+    """The elements with `axis` behind all others, and an axis of size one in its place."""
+    return np.expand_dims(np.moveaxis(x, axis, -1), axis)
 
 
 def _plain(x: Array) -> bool:

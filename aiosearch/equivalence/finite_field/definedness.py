@@ -78,7 +78,9 @@ class Domains(FactAlgebra[ValueRange]):
 
     def constant(self, value: Fraction | float) -> ValueRange:
         """The sign of a number: 0 is `NOT_NEGATIVE`, above it `POSITIVE`."""
-        return ValueRange((), Sign(1 + (value > 0)) if value >= 0 else Sign.ANY)
+        # Zero is zero everywhere: 0/0, as jax writes NaN, is undefined in the whole region.
+        sign = Sign(1 + (value > 0)) if value >= 0 else Sign.ANY
+        return ValueRange((), sign, rough=value == 0)
 
     def iota(self, shape: Sequence[int], axis: int) -> ValueRange:
         return ValueRange(tuple(shape), Sign.NOT_NEGATIVE)

@@ -207,7 +207,9 @@ class Degrees(FactAlgebra[DegreeBound]):
         return DegreeBound(self.subtract(x, y).shape)
 
     def select(self, where: DegreeBound, x: DegreeBound, y: DegreeBound) -> DegreeBound:
-        return self.one_of([x, y]).at(joint(where, x, y))
+        """One of the operands, a symbol of all three, or a product with the truth value."""
+        either = self.one_of([x, y]).at(joint(where, x, y))
+        return self.multiply(where.at(either.shape), either)
 
     def function(self, function: Function, *arguments: DegreeBound) -> DegreeBound:
         """A function by its definition, or a symbol: an unknown of degree 1."""

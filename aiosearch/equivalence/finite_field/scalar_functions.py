@@ -22,6 +22,7 @@ import operator
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
+from typing import Any, NoReturn
 
 from ...tensor.algebra import Function
 from .extension_field import ExponentialSum, ExtensionField, Value
@@ -171,6 +172,27 @@ class Roots:
         return self._known[number]
 
 
+class Undefined:
+    """What 0/0 is, as jax writes NaN: no value, which only a choice that leaves it out gets rid of.
+
+    All else that is done with it raises ZeroDivisionError, as a division by zero does.
+    """
+
+    def _raise(self, *operands: object) -> NoReturn:
+        raise ZeroDivisionError
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __neg__ = _raise
+
+    def __getattr__(self, name: str) -> Any:
+        # NumPy looks for attributes of its protocols, which are not there.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise ZeroDivisionError
+
+
+UNDEFINED: Any = Undefined()
+"""The only `Undefined`."""
+
 _MOST_POWERS = 16
 """The largest whole factor of a logarithm that `exp` turns into a power."""
 _DECIDED = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne}
@@ -180,8 +202,10 @@ _DECIDED = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operat
 class Scalars:
     """Functions of the values of one `ExtensionField`, with what they have met."""
 
-    def __init__(self, field: ExtensionField) -> None:
+    def __init__(self, field: ExtensionField, strict: bool = False) -> None:
+        """With `strict`, 0/0 is a division by zero, wherever it is."""
         self.field = field
+        self._strict = strict
         self.met: set[str] = set()
         """Names of functions met, which `FieldEvidence.functions` lists."""
         self.released = 0
@@ -216,6 +240,15 @@ class Scalars:
         # defined.
         self.applied("a quotient", value if isinstance(value, int) else value.key)
         return self.field.invert(value)
+
+    def quotient(self, x: Value, y: Value) -> Value:
+        """`x/y`; `UNDEFINED` where both are zero, and raises ZeroDivisionError where `y` alone is.
+
+        At a random point both are zero only if both are zero everywhere, but by chance.
+        """
+        if not self._strict and isinstance(x, int) and isinstance(y, int) and not x and not y:
+            return UNDEFINED  # type: ignore[no-any-return]  # it has no type of values
+        return x * self.invert(y) % self.field.prime
 
     def exp(self, value: Value) -> Value:
         """The exponential.
@@ -342,11 +375,23 @@ class Scalars:
         return self.field.symbol(how, self._unsigned(key) if how == "==" else key)
 
     def select(self, where: Value, x: Value, y: Value) -> Value:
-        """`x` or `y` where that is decided, else a symbol of all three."""
-        if where == 1 or self.field.equal(x, y):
+        """`x` or `y` where that is decided, else a symbol of all three.
+
+        What is `UNDEFINED` elsewhere is the other: where the original is undefined, nothing is
+        asked of a candidate.
+        """
+        if where == 1:
             return x
         if where == 0:
             return y
+        if x is UNDEFINED or y is UNDEFINED:
+            self._by_name("select")
+            chosen, condition = (x, where) if y is UNDEFINED else (y, 1 - where)
+            # A candidate that is undefined under another condition is less defined.
+            self.applied("a quotient", self.field.key(condition % self.field.prime))
+            return chosen
+        if self.field.equal(x, y):
+            return x
         self._by_name("select")
         return self.field.symbol("select", *map(self.field.key, (where, x, y)))
 

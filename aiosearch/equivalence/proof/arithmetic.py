@@ -37,7 +37,7 @@ from .normal_form import (
 )
 from .roots import root, separated, sum_or_none
 from .rules import Rule, fire
-from .sums import fused, joined, picked
+from .sums import equated, fused, joined, picked
 
 SPREAD = 6
 """The highest power of a sum that `raised` multiplies out."""
@@ -191,6 +191,9 @@ def product_of(
             pairs = int(power) // 2
             spread.append((base.arguments[0], 2 * pairs))
             power -= 2 * pairs
+        # A truth value is 0 or 1, and so its own square.
+        elif power > 0 and equated(base) is not None:
+            power = ONE
         if power:
             whole_factors.append((base, power))
     exponent: Poly | None = None
@@ -256,12 +259,7 @@ def summed(a: Poly, bound: Sequence[Var]) -> Poly:
         masked_sum = picked(term, (*term.bound, *bound))
         if masked_sum is not None:
             fire(Rule.SUM_MASK)
-            sums.append(
-                summed(
-                    multiply(_renormalised(masked_sum.unmasked), masked_sum.masked),
-                    masked_sum.bound,
-                )
-            )
+            sums.append(summed(_renormalised(masked_sum.unmasked), masked_sum.bound))
             continue
         needed = [var for var in bound if var in term.vars]
         outer = [var for var in bound if var not in term.vars]
@@ -284,6 +282,31 @@ def summed(a: Poly, bound: Sequence[Var]) -> Poly:
             poly = multiply(poly, of_size(var.extent))
         sums.append(poly)
     return collect(itertools.chain.from_iterable(poly.terms for poly in sums))
+
+
+def at_one_place(a: Poly, place: Poly, extent: Dim) -> Poly:
+    """`a`, where an equality with `place` is summed over all of an axis of which it is a place.
+
+    Exactly one of the equalities holds: Σ over j of [place = j]·x is x, where x does not depend on
+    j.
+    """
+    return collect(_without_equality(term, place, extent) for term in a.terms)
+
+
+def _without_equality(term: Monomial, place: Poly, extent: Dim) -> Monomial:
+    for var in term.bound:
+        using = [base for base, _ in term.factors if var in base.vars]
+        outside = term.exponent is None or var not in term.exponent.vars
+        if var.extent != extent or len(using) != 1 or not outside:
+            continue
+        difference = equated(using[0])
+        if difference is None or difference.key({}) != minus(place, of_base(Position(var))).key({}):
+            continue
+        fire(Rule.SUM_MASK)
+        factors = [(base, power) for base, power in term.factors if base is not using[0]]
+        bound = [left for left in term.bound if left is not var]
+        return Monomial(term.number, term.sizes, factors, term.exponent, bound)
+    return term
 
 
 def _renormalised(term: Monomial) -> Poly:

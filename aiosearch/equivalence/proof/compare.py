@@ -82,18 +82,24 @@ class Proof:
 
 
 def prove(
-    a: Program, b: Program, values: Mapping[str, int], work: ProofWork | None = None
+    a: Program,
+    b: Program,
+    values: Mapping[str, int],
+    work: ProofWork | None = None,
+    *,
+    strict: bool = False,
 ) -> Proof:
     """Proves that `b` equals `a`, at all sizes that the names in `values` may take.
 
     Both are read as functions of real numbers, and compared wherever `a` is one. Where floats go on
     after a division by zero, only running them can tell. `values` gives an example of each size,
-    such as {"n": 6}. No more is done than `work` allows, and its steps are counted there.
+    such as {"n": 6}. No more is done than `work` allows, and its steps are counted there. With
+    `strict`, a choice between a value and NaN is not taken for the value.
     """
     # The rules that fire in attempts that fail are recorded too; the list may name more axioms than
     # the proof needs.
     with recorded() as rules:
-        obstacle = _Attempts(a, b, values, work or ProofWork()).obstacle()
+        obstacle = _Attempts(a, b, values, work or ProofWork(), strict).obstacle()
         return Proof(False, (), obstacle) if obstacle else Proof(True, tuple(sorted(rules)))
 
 
@@ -104,10 +110,13 @@ class _Attempts:
     left over of larger ones is proved in parts (`cut_points`).
     """
 
-    def __init__(self, a: Program, b: Program, values: Mapping[str, int], work: ProofWork) -> None:
+    def __init__(
+        self, a: Program, b: Program, values: Mapping[str, int], work: ProofWork, strict: bool
+    ) -> None:
         self._programs = a, b
         self._values = values
         self._work = work
+        self._strict = strict
         self._obstacles: dict[int, str] = {}
         """By the number of each output that is not proved yet."""
         self._large: set[int] = set()
@@ -184,6 +193,7 @@ class _Attempts:
             short_sums=any(isinstance(size, int) and 1 < size <= SHORT for size in sizes),
             finite=not any(map(_is_infinite, ours)),
             tanh=any(term.operator.name in _OF_TANH for term in (*ours, *theirs)),
+            strict=self._strict,
         )
 
 
@@ -206,6 +216,8 @@ class _Means:
     finite: bool
     """Whether the original has no infinity in it."""
     tanh: bool
+    strict: bool
+    """Whether a candidate has to be undefined where the original is."""
 
 
 class _ComparedValues:
@@ -277,6 +289,7 @@ class _ComparedValues:
                 self._unrolled,
                 finite=self._means.finite,
                 exponentials=self._exponentials,
+                strict=self._means.strict,
             )
         )
 

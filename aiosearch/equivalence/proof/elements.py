@@ -23,10 +23,18 @@ from fractions import Fraction
 
 from ...tensor.algebra import Function
 from ...tensor.operator import NUMBERS, Numbers, regroup, window_count
+from ...tensor.operators.indexing import (
+    argmax_by_comparison,
+    cumulative_by_comparison,
+    index_inside,
+    scatter_add_by_comparison,
+    take_by_comparison,
+)
 from ...tensor.sizes import Dim, Size, product
 from ...tensor.types import DType
 from . import infinity
 from .arithmetic import (
+    at_one_place,
     constant,
     exponential,
     minus,
@@ -56,6 +64,7 @@ from .normal_form import (
 )
 from .roots import separated
 from .rules import Rule, fire
+from .sums import is_equality
 from .work import spend
 
 
@@ -103,6 +112,7 @@ class ElementAlgebra(Numbers):
         *,
         finite: bool = False,
         exponentials: bool = False,
+        strict: bool = False,
     ) -> None:
         self.values = values
         self._unrolled = unrolled
@@ -114,6 +124,8 @@ class ElementAlgebra(Numbers):
         """
         self._exponentials = exponentials
         """Whether tanh is written as exponentials, rather than a function known by name."""
+        self._strict = strict
+        """Whether 0/0 stands in the way of a proof, also where a choice leaves it out."""
 
     def value(self, dim: Dim) -> int:
         """The size of `dim` in the example; raises `Unprovable` for an unknown name."""
@@ -191,7 +203,15 @@ class ElementAlgebra(Numbers):
         return self._map(_multiplied, x, y)
 
     def divide(self, x: IndexedTensor, y: IndexedTensor) -> IndexedTensor:
-        return self._map(_divided, x, y)
+        def of(a: Scalar, b: Scalar) -> Scalar:
+            # 0/0 is how jax writes NaN, and `_selected` what is chosen in its place.
+            return (
+                _undefined()
+                if not (a.poly.terms or b.poly.terms or self._strict)
+                else (_divided(a, b))
+            )
+
+        return self._map(of, x, y)
 
     def negative(self, x: IndexedTensor) -> IndexedTensor:
         return self._map(lambda a: Scalar(negated(a.poly), a.sure, a.demands), x)
@@ -265,6 +285,34 @@ class ElementAlgebra(Numbers):
         return self._map(
             lambda a: Scalar(of_base(FunctionCall(f"cast {dtype}", [a.poly])), *met(a)), x
         )
+
+    # At computed places
+
+    def take(self, x: IndexedTensor, indices: IndexedTensor, axis: int) -> IndexedTensor:
+        """By comparison, where what does not depend on the place is there once: the index, which
+        is moved inside, is a single place."""
+        compared = take_by_comparison(self, x, indices, axis)
+        inside = index_inside(self, x, indices, axis)
+
+        def at(position: tuple[IndexSum, ...]) -> Scalar:
+            element = compared.at(position)
+            poly = at_one_place(element.poly, inside.at(position).poly, x.shape[axis])
+            return Scalar(poly, element.sure, element.demands)
+
+        return IndexedTensor(compared.shape, at)
+
+    def scatter_add(
+        self, x: IndexedTensor, indices: IndexedTensor, updates: IndexedTensor, axis: int
+    ) -> IndexedTensor:
+        return scatter_add_by_comparison(self, x, indices, updates, axis)
+
+    def argmax(self, x: IndexedTensor, axis: int) -> IndexedTensor:
+        return argmax_by_comparison(self, x, axis)
+
+    def cumulative(
+        self, x: IndexedTensor, axis: int, reduction: str, reverse: bool
+    ) -> IndexedTensor:
+        return cumulative_by_comparison(self, x, axis, reduction, reverse)
 
     # Over axes
 
@@ -580,11 +628,34 @@ def _against_infinity(how: str, a: Scalar, b: Scalar) -> Scalar | None:
     return Scalar(constant(int(_COMPARISONS[how](*sides))), number.sure, number.demands)
 
 
+def _undefined() -> Scalar:
+    """The value of 0/0, which is none."""
+    poly = of_base(FunctionCall(_UNDEFINED, []))
+    return needing(Scalar(poly), Need.REAL, poly)
+
+
+def _is_undefined(a: Scalar) -> bool:
+    """Whether `a` is what `_undefined` gives."""
+    (term,) = a.poly.terms if len(a.poly.terms) == 1 else (None,)
+    bases = [base for base, _ in term.factors] if term is not None else []
+    return any(isinstance(base, FunctionCall) and base.name == _UNDEFINED for base in bases)
+
+
+_UNDEFINED = "undefined"
+"""The name of the call that stands for 0/0."""
+
+
 def _selected(where: Scalar, a: Scalar, b: Scalar) -> Scalar:
     """`a` where `where` is true, else `b`; what only one branch needs is demanded but not sure."""
     if (chosen := where.poly.number) is not None:
         branch = a if chosen else b
         return Scalar(branch.poly, *met(where, branch))
+    if _is_undefined(a) is not _is_undefined(b):
+        # The choice is a real number where it is the other one, and is that there.
+        condition, branch = (minus(constant(1), where.poly), b) if _is_undefined(a) else (
+            where.poly, a
+        )  # fmt: skip
+        return needing(Scalar(branch.poly, *met(where, branch)), Need.NONZERO, condition)
     # `Need.FINITE` is no domain but a mark that infinity occurs: it holds for whichever branch has
     # it.
     either = Conditions({**a.sure.by_key, **b.sure.by_key}).only(Need.FINITE)
@@ -593,6 +664,9 @@ def _selected(where: Scalar, a: Scalar, b: Scalar) -> Scalar:
     # select(c, x, x) = x, whatever c is; the conditions of c stay.
     if a.poly.key({}) == b.poly.key({}):
         return Scalar(a.poly, sure, demands)
+    # Of what is zero elsewhere, a choice by equality is a product with 0 or 1: it is linear.
+    if not b.poly.terms and is_equality(where.poly) and not infinity.is_infinite(a):
+        return Scalar(multiply(where.poly, a.poly), sure, demands)
     truth = where.poly
     if infinity.is_infinite(where):
         truth = of_base(FunctionCall(f"truth{infinity.OPAQUE}", [truth]))

@@ -133,8 +133,7 @@ class MaskedSum:
     """What a masked sum comes to: a product, and the variables that are left to sum over."""
 
     unmasked: Monomial
-    """All factors but the masked one."""
-    masked: Poly
+    """All factors but the mask."""
     bound: tuple[Var, ...]
 
 
@@ -146,26 +145,33 @@ def picked(term: Monomial, bound: Sequence[Var]) -> MaskedSum | None:
             # Equal extents: otherwise j may lie outside the range of i, and the sum is 0 there.
             if gone in bound and gone.extent == remaining.extent:
                 values = {gone: IndexSum.of(remaining)}
-                assert isinstance(base, FunctionCall)
                 factors = term.factors[:place] + term.factors[place + 1 :]
                 unmasked = Monomial(term.number, term.sizes, factors, term.exponent)
                 left = tuple(var for var in bound if var is not gone)
-                return MaskedSum(unmasked.mapped(values), base.arguments[1].mapped(values), left)
+                return MaskedSum(unmasked.mapped(values), left)
     return None
 
 
+def is_equality(a: Poly) -> bool:
+    """Whether `a` is the truth value of an equality, and nothing else."""
+    only = a.terms[0] if len(a.terms) == 1 else None
+    if only is None or only.number != 1 or len(only.factors) != 1 or only.bound or only.sizes:
+        return False
+    base, power = only.factors[0]
+    return only.exponent is None and power == 1 and equated(base) is not None
+
+
+def equated(base: Base) -> Poly | None:
+    """The difference that is zero where a truth value of an equality is one; None for any other
+    base."""
+    equality = isinstance(base, FunctionCall) and base.name == "=="
+    return base.arguments[0] if isinstance(base, FunctionCall) and equality else None
+
+
 def _mask(base: Base) -> tuple[Var, Var] | None:
-    """The two variables of a choice that is zero unless they are equal."""
-    if not isinstance(base, FunctionCall) or base.name != "select" or base.arguments[2].terms:
-        return None
-    where = base.arguments[0]
-    only = where.terms[0].factors if len(where.terms) == 1 else ()
-    if len(only) != 1 or where.terms[0].number != 1 or only[0][1] != 1:
-        return None
-    equal = only[0][0]
-    if not isinstance(equal, FunctionCall) or equal.name != "==":
-        return None
-    return _difference(equal.arguments[0])
+    """The two variables that a factor is zero for unless they are equal."""
+    difference = equated(base)
+    return None if difference is None else _difference(difference)
 
 
 def _difference(a: Poly) -> tuple[Var, Var] | None:

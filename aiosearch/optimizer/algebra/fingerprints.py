@@ -36,6 +36,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...equivalence.finite_field import (
+    UNDEFINED,
     Array,
     ExponentialSum,
     ExtensionField,
@@ -160,6 +161,10 @@ class Fingerprints:
     def computed(self, work: Callable[[], Array]) -> Array | None:
         """The result of `work`; `None` where the field cannot tell, divides by zero, or shapes do
         not fit."""
+        return _defined(self._result(work))
+
+    def _result(self, work: Callable[[], Array]) -> Array | None:
+        """The result of `work`, in which what 0/0 gives may be undefined."""
         # The budget of terms is for one value: what was spent for earlier ones does not count.
         self._field.spent = 0
         try:
@@ -174,7 +179,7 @@ class Fingerprints:
         for term in terms:
             if term not in values:
                 values[term] = self._value(term, [values[operand] for operand in term.arguments])
-        return [values[term] for term in terms]
+        return [_defined(values[term]) for term in terms]
 
     def _drawn(self, index: int, shape: Sequence[int]) -> Array | None:
         """The random elements of input number `index`."""
@@ -191,7 +196,7 @@ class Fingerprints:
         # What is computed from a value that the field does not have has none either.
         if len(arrays) < len(operands) or prod(sizes(term)) > _MOST_ELEMENTS:
             return None
-        return self.computed(lambda: step(term, self.algebra, arrays))
+        return self._result(lambda: step(term, self.algebra, arrays))
 
     def name(self, value: Array, shape: Shape, dtype: DType, origin: bytes) -> bytes:
         """The name of a value of a type: the digest `origin` of the first term that had an equal
@@ -217,6 +222,12 @@ class Fingerprints:
 
     def _written(self, value: Array) -> Array:
         return array([self._series.written(element) for element in value.flat]).reshape(value.shape)
+
+
+def _defined(value: Array | None) -> Array | None:
+    """The value; `None` where an element of it is undefined."""
+    undefined = value is not None and any(element is UNDEFINED for element in value.flat)
+    return None if undefined else value
 
 
 def _orders(sizes: Sequence[str]) -> Iterator[list[int]]:

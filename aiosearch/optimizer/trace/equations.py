@@ -121,7 +121,7 @@ def _called(equation: JaxprEqn) -> Iterator[ClosedJaxpr | Jaxpr]:
 
 _BY_PLACES = frozenset({"cummax", "cummin", "cumsum", "scatter_add", "take"})
 """Operators that a kernel computes by comparing places."""
-_WITHOUT_KERNELS = frozenset({"lgamma", "rem"})
+_WITHOUT_KERNELS = frozenset({"rem"})
 """Operators that would keep all that is around them from being a kernel."""
 _PLACEMENT_HINTS = frozenset(
     {

@@ -61,10 +61,22 @@ def inline_calls(closed: ClosedJaxpr, place: Any = None) -> FlatJaxpr:
     return FlatJaxpr(
         tuple(closed.jaxpr.invars),
         inliner.constants,
-        tuple(inliner.equations),
+        tuple(_needed(inliner.equations, outputs)),
         tuple(outputs),
         closed.jaxpr,
     )
+
+
+def _needed(equations: Sequence[JaxprEqn], outputs: Sequence[Atom]) -> list[JaxprEqn]:
+    """The equations that outputs depend on, or that have effects: XLA drops all others, as the
+    samples that a library draws of a distribution to know their shape."""
+    read = {atom for atom in outputs if isinstance(atom, Var)}
+    needed: list[JaxprEqn] = []
+    for equation in reversed(equations):
+        if equation.effects or not read.isdisjoint(equation.outvars):
+            read |= {atom for atom in equation.invars if isinstance(atom, Var)}
+            needed.append(equation)
+    return needed[::-1]
 
 
 class _Inliner:

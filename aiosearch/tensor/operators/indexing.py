@@ -65,11 +65,16 @@ def _without_last(k: Algebra[V], x: V) -> V:
     return k.reshape(x, k.shape(x)[:-1])
 
 
+def index_inside(k: Algebra[V], x: V, indices: V, axis: int) -> V:
+    """The indices as `take` reads them: those outside of `axis` moved to its nearest end."""
+    last = k.subtract(k.size(x, axis), k.constant(Fraction(1)))
+    return k.minimum(k.maximum(indices, _zero(k)), last)
+
+
 def take_by_comparison(k: Algebra[V], x: V, indices: V, axis: int) -> V:
     """`take` in the words of `Algebra`: of all elements those whose place is the index."""
     rank, size = len(k.shape(x)), k.shape(x)[axis]
-    last = k.subtract(k.size(x, axis), k.constant(Fraction(1)))
-    inside = k.minimum(k.maximum(indices, _zero(k)), last)
+    inside = index_inside(k, x, indices, axis)
     chosen = k.compare("==", _in_front(k, inside), _places(k, rank + 1, rank, size))
     # Not a product with zeros and ones: an infinite element that is not chosen must not count.
     return _without_last(k, k.sum(k.select(chosen, _behind(k, x, axis), _zero(k)), (rank,)))

@@ -92,10 +92,19 @@ def measured(
     return outcomes
 
 
+def count(text: str) -> int:
+    """A number of functions, of which there is at least one; raises `ArgumentTypeError`."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of functions: give 1 or more, or leave it out for all"
+        )
+    return int(text)
+
+
 def parsed(about: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these alone")
-    parser.add_argument("--limit", type=int, help="no more than so many functions")
+    parser.add_argument("--limit", type=count, help="no more than so many functions")
     parser.add_argument("--effort", default="quick", choices=[effort.value for effort in Effort])
     parser.add_argument("--seconds", type=float, default=2.0, help="for each way of calling")
     parser.add_argument("--wall", type=float, default=120.0, help="seconds for a search at most")

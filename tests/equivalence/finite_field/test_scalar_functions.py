@@ -8,7 +8,7 @@ import pytest
 
 from aiosearch.equivalence.finite_field.extension_field import ExtensionField, Value
 from aiosearch.equivalence.finite_field.random_primes import elements, prime
-from aiosearch.equivalence.finite_field.scalar_functions import Scalars
+from aiosearch.equivalence.finite_field.scalar_functions import UNDEFINED, Scalars
 from aiosearch.tensor.operators.pointwise import COS, ERF, POW, TANH
 
 PRIME = prime(2, 0)
@@ -155,6 +155,28 @@ def test_a_choice_is_made_where_it_can_be(k: Scalars) -> None:
     assert k.select(unknown, Z, Z) == Z
     assert k.select(unknown, X, Y) == k.select(unknown, X, Y)
     assert k.select(unknown, X, Y) != k.select(unknown, Y, X)
+
+
+def test_what_is_undefined_leaves_a_choice_and_nothing_else(k: Scalars) -> None:
+    undefined, unknown = k.quotient(0, 0), k.compare("<", X, Y)
+    assert undefined is UNDEFINED
+    assert k.select(unknown, X, undefined) == k.select(unknown, undefined, X) == X
+    for use in (lambda: undefined + 1, lambda: 2 * undefined, lambda: k.exp(undefined)):
+        with pytest.raises(ZeroDivisionError):
+            use()
+    with pytest.raises(ZeroDivisionError):
+        k.quotient(1, 0)
+    with pytest.raises(ZeroDivisionError):
+        Scalars(k.field, strict=True).quotient(0, 0)
+
+
+def test_a_candidate_that_is_undefined_elsewhere_says_so(k: Scalars) -> None:
+    k.select(k.compare("<", X, Y), X, UNDEFINED)
+    k.trust()
+    k.select(k.compare("<", X, Y), Z, UNDEFINED)
+    assert not k.added
+    k.select(k.compare("<", X, Z), X, UNDEFINED)
+    assert k.added == {"a quotient"}
 
 
 def test_a_function_known_by_name_depends_on_name_and_arguments(k: Scalars) -> None:

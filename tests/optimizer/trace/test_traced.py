@@ -209,11 +209,25 @@ def test_labels_are_chosen_within_a_region_and_rows_of_a_large_table_are_not() -
 
 
 def test_what_no_kernel_computes_stays_between_regions() -> None:
-    made = cut(lambda x: jax.lax.lgamma(x @ x) * 2 + x, SQUARE)
+    made = cut(lambda x: jax.lax.rem(x @ x, x) * 2 + x, SQUARE)
     assert len(made.regions) == 2
-    assert [one.partition(" at ")[0] for one in made.left_alone] == [
-        "lgamma (no kernel computes it)"
-    ]
+    assert [one.partition(" at ")[0] for one in made.left_alone] == ["rem (no kernel computes it)"]
+
+
+def test_what_no_result_depends_on_is_no_part() -> None:
+    def function(x: Any) -> Any:
+        jnp.sort(x)
+        return jnp.tanh(x @ x)
+
+    made = cut(function, SQUARE)
+    assert len(made.regions) == 1
+    assert not made.left_alone
+
+
+def test_a_logarithm_of_gamma_is_within_a_region() -> None:
+    made = cut(lambda x: jax.lax.lgamma(x @ x) * 2 + x, SQUARE)
+    assert len(made.regions) == 1
+    assert not made.left_alone
 
 
 def test_halves_multiplied_as_halves_are_is_no_precision_of_their_own() -> None:

@@ -129,6 +129,7 @@ _OPERATION_CYCLES = {
     Operation.SQRT: 8.0,
     Operation.LOG1P: 18.0,
     Operation.POW: 40.0,
+    Operation.LGAMMA: 50.0,
     **dict.fromkeys(_POLYNOMIAL_OPERATIONS, 10.0),
 }
 """Cycles per vector of operations that are no single cheap instruction; `benchmarks/scalars.py`

@@ -44,6 +44,7 @@ _SPECIAL = {
     ir.Operation.SIN,
     ir.Operation.COS,
     ir.Operation.POW,
+    ir.Operation.LGAMMA,
 }
 """Functions that run on the special function units."""
 

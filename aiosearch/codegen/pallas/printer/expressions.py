@@ -62,6 +62,7 @@ _CALLS = {
     ir.Operation.FLOOR: "jnp.floor",
     ir.Operation.ROUND: "_round",
     ir.Operation.POW: "jnp.power",
+    ir.Operation.LGAMMA: "_lgamma",
 }
 _INTEGER_CALLS = {ir.Operation.MAXIMUM: "jnp.maximum", ir.Operation.MINIMUM: "jnp.minimum"}
 
@@ -80,7 +81,7 @@ _KEEP_ZERO = {
 }
 """Operations whose result is zero where all operands are."""
 
-_SINGLE = frozenset({ir.Operation.ERF, ir.Operation.ERFC})
+_SINGLE = frozenset({ir.Operation.ERF, ir.Operation.ERFC, ir.Operation.LGAMMA})
 """Operations that helpers compute in single precision alone."""
 
 

@@ -45,6 +45,30 @@ def falling(x: Any) -> Any:
     return np.exp(-high * high) * np.exp(-(x + high) * (x - high))
 
 
+def lgamma(x: Any) -> Any:
+    """Above zero: by the series around two and factors, and from fifteen on by Stirling's."""
+    number = np.rint(np.minimum(np.where(np.isnan(x), 0, x), 15))
+    u = x - number
+    euler = np.longdouble("0.57721566490153286060651209").astype(x.dtype)
+    series = (1 - euler) * u
+    for k in range(2, 60):
+        zeta = np.sum(np.arange(2, 2000, dtype=x.dtype)[::-1] ** -float(k))
+        # What is left of ζ(k) - 1 from there on, by Euler and Maclaurin.
+        n = np.asarray(2000, x.dtype)
+        zeta = zeta + n ** (1.0 - k) / (k - 1) + n**-k / 2 + k * n ** (-k - 1.0) / 12
+        zeta = zeta - k * (k + 1) * (k + 2) * n ** (-k - 3.0) / 720
+        series = series + (-1) ** k * zeta * u**k / k
+    factors = np.ones_like(x)
+    for passed in range(1, 14):
+        factors = factors * np.where(number >= passed + 2, x - passed, 1)
+    lower = np.where(number < 1, np.log1p(u) + np.log(np.where(number < 1, x, 1)), np.log1p(u))
+    near = series + np.where(number < 1.5, -lower, np.log(factors))
+    terms = [(12, 1), (-360, 3), (1260, 5), (-1680, 7), (1188, 9), (-360360 / 691, 11), (156, 13)]
+    tail = sum(1 / (np.asarray(below, x.dtype) * x**power) for below, power in terms)
+    half = np.log(8 * np.arctan(np.ones(1, x.dtype))) / 2
+    return np.where(x < 15, near, (x - 0.5) * (np.log(x) - 1) + (half - 0.5) + tail)
+
+
 EXACT: dict[Operation, Exact] = {
     Operation.COS: np.cos,
     Operation.ERF: erf,
@@ -52,6 +76,7 @@ EXACT: dict[Operation, Exact] = {
     Operation.EXP: np.exp,
     Operation.EXPM1: np.expm1,
     Operation.FLOOR: np.floor,
+    Operation.LGAMMA: lgamma,
     Operation.LOG: np.log,
     Operation.LOG1P: np.log1p,
     Operation.MAXIMUM: np.maximum,
