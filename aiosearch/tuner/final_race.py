@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,8 +12,12 @@ from .search.proposals import Measurement
 from .space.traces import Trace
 
 FINALISTS = 12
+FASTEST = 4
+"""As many of the fastest are in the last race, however far they are apart."""
 NEAR = 0.15
-"""Who was slower than the fastest by more in the search is in no race: three rounds err by less."""
+"""Of others those that were slower by no more."""
+FAR = 2.0
+"""What was good elsewhere is left out where it took so many times as long as the fastest."""
 
 TIE = (0.02, 0.06)
 """Between these lies what tells a tie from no tie, where the times of the race leave the widest
@@ -41,18 +45,31 @@ class Decision:
     """Those that have times: the winner, then from the fastest on."""
 
 
-def finalists(timed: Sequence[Measurement]) -> list[Measurement]:
-    """Who is in the last race, of points from the fastest on.
+def finalists(timed: Sequence[Measurement], favourites: Collection[str] = ()) -> list[Measurement]:
+    """Who is in the last race, of points from the fastest on; `favourites` are keys of traces.
 
-    The two fastest, and of those that may tie with them the first in the space's order: whichever
-    of a dozen that are alike was lucky, the same ones come in.
+    The fastest few, since with three rounds on a loud machine the best of many is hardly ever the
+    best; what was good elsewhere, unless it is far behind; and of those that may tie with the
+    fastest the first in the space's order: whichever of a dozen that are alike was lucky, the same
+    ones come in.
     """
     if not timed:
         return []
-    bound = (1 + NEAR) * (timed[0].seconds or 0.0)
-    near = [entry for entry in timed[2:] if (entry.seconds or 0.0) <= bound]
+    least = timed[0].seconds or 0.0
+    known = [
+        entry
+        for entry in timed[FASTEST:]
+        if entry.trace.key in favourites and (entry.seconds or 0.0) <= FAR * least
+    ]
+    chosen = [*timed[:FASTEST], *known]
+    keys = {entry.trace.key for entry in chosen}
+    near = [
+        entry
+        for entry in timed
+        if (entry.seconds or 0.0) <= (1 + NEAR) * least and entry.trace.key not in keys
+    ]
     ordered = sorted(near, key=lambda entry: entry.trace.ranks)
-    return [*timed[:2], *ordered[: FINALISTS - 2]]
+    return [*chosen, *ordered][: max(FINALISTS, len(chosen))]
 
 
 def close_contenders(race: Race) -> list[int]:

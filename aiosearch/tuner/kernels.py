@@ -333,6 +333,24 @@ def placeholders(types: Sequence[ArgumentType | ArrayType]) -> list[Pytree]:
     return [make(type_.shape, type_.dtype) for type_ in types]
 
 
+def output_types(
+    function: Function, call: KernelCall, options: Options
+) -> list[tuple[str, tuple[int, ...]]] | None:
+    """What a call gives; nothing where jax cannot say so without running it."""
+    import jax
+
+    def flat(*leaves: Pytree) -> Pytree:
+        filled = call.with_leaves(leaves)
+        return function(*filled.arguments, **filled.keywords, **options)
+
+    specs = placeholders(call.types)
+    try:
+        outputs = jax.tree.leaves(jax.eval_shape(flat, *specs))
+    except Exception:  # the processes that compile it will say what is wrong
+        return None
+    return [(str(output.dtype), tuple(output.shape)) for output in outputs]
+
+
 def search_path() -> list[str]:
     """Where this process looks for modules, from wherever another process is started."""
     return [os.path.abspath(entry) for entry in sys.path]

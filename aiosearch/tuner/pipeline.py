@@ -44,7 +44,7 @@ from .final_race import (
 )
 from .gates import NumbersGate, Rejection, TuningGate, reference_of, rejection_of, serves
 from .journals import MeasurementJournal, SearchName
-from .kernels import KernelCall, candidate, placeholders
+from .kernels import KernelCall, candidate, output_types
 from .proofs import verified
 from .records import TuningRecord, locked
 from .reports import TuningReport
@@ -55,7 +55,7 @@ from .space.spaces import SearchSpace
 from .space.traces import Trace
 from .timing import ROUNDS, Baseline, PointTimer
 from .tunables import AnyTunable, Tunable, device_name, frozen_record, versions
-from .types import Configuration, Function, Options, Pytree
+from .types import Configuration, Options, Pytree
 
 BATCH = 4
 SECONDS = 60.0
@@ -246,13 +246,15 @@ class TuningSession:
         self._seed = seed
         self._again = again
         self._on_progress = on_progress or (lambda progress: None)
+        favourites = kernel.favourites(call, seeds)
         self._state = SearchState(
             kernel.search_space(call),
             find_proposer(algorithm),
             model=CostModel(model, seed),
             seed=seed,
-            seeds=kernel.seeds(call, seeds),
+            seeds=[*favourites, *kernel.seeds(call)],
         )
+        self._favourites = frozenset(trace.key for trace in favourites)
         self._started = time.monotonic()
         self._asked = 0
         self._reference: Compiled | None = None
@@ -317,9 +319,7 @@ class TuningSession:
 
         The races take so many `seconds` at most, or what is left of the budget.
         """
-        if seconds is not None:
-            self._budget = TuningBudget(seconds=self._elapsed() + seconds)
-        report = await self._decided()
+        report = await self._decided(seconds)
         self._kernel.table.put(report.record)
         self._journal.end()
         return report
@@ -430,9 +430,9 @@ class TuningSession:
             if isinstance(default, Rejection):
                 raise TunerError(f"the untuned form of {kernel.name} does not compile: {default}")
             function, options = reference_of(kernel, call)
-            self._expected = await asyncio.to_thread(_output_types, function, call, options)
+            self._expected = await asyncio.to_thread(output_types, function, call, options)
             return default
-        self._expected = await asyncio.to_thread(_output_types, kernel.reference, call, {})
+        self._expected = await asyncio.to_thread(output_types, kernel.reference, call, {})
         text = candidate(kernel.reference, call, {}, name="reference")
         reference = await self._executor.compile(text)
         if isinstance(reference, Failure):
@@ -544,15 +544,13 @@ class TuningSession:
     async def _checked_and_timed(self, trace: Trace, compiled: Compiled) -> float | Rejection:
         assert self._numbers is not None
         # Numbers come before time: a wrong kernel is often fast, and would lead the search astray.
-        started = time.perf_counter()
-        rejection = await self._numbers.glance(compiled)
-        if rejection is not None:
-            return rejection
-        # One run, less the way there and back, is an upper bound. It is rough, so that only what is
-        # far behind goes without a race; its rough time is learned from like any other.
-        coarse = time.perf_counter() - started - self._overhead
-        best = self.best
-        if best is not None and coarse > COARSE * best + 0.2:
+        best, coarse = self.best, await self._glanced(compiled)
+        if best is not None and isinstance(coarse, float) and coarse > COARSE * best + 0.2:
+            # The first run loads it, which on a loud machine takes a second: the next one tells.
+            coarse = await self._glanced(compiled)
+            if isinstance(coarse, Rejection) or coarse > COARSE * best + 0.2:
+                return coarse
+        if isinstance(coarse, Rejection):
             return coarse
         seconds = await self._timer.timed(compiled)
         if isinstance(seconds, Failure):
@@ -570,6 +568,17 @@ class TuningSession:
                     self._correct(self._timer.verified[before.trace.key][0])
             self._timer.verified[trace.key] = (Measurement(trace, seconds), compiled)
         return seconds
+
+    async def _glanced(self, compiled: Compiled) -> float | Rejection:
+        """Seconds of one run that is checked, less the way there and back: an upper bound.
+
+        It is rough, so that only what is far behind goes without a race; its rough time is learned
+        from like any other.
+        """
+        assert self._numbers is not None
+        started = time.perf_counter()
+        rejection = await self._numbers.glance(compiled)
+        return rejection or time.perf_counter() - started - self._overhead
 
     def _correct(self, entry: Measurement) -> None:
         """Takes the seconds of a point that was timed again."""
@@ -610,20 +619,24 @@ class TuningSession:
             )
         )  # fmt: skip
 
-    async def _decided(self) -> TuningReport:
+    async def _decided(self, seconds: float | None) -> TuningReport:
         """Races the best with the untuned form and the reference, and picks by the fixed rule."""
         assert self._timer.baseline is not None
         assert self._reference is not None
         default = self._timer.baseline.trace
         # The race runs its first contender twice: what differs between the two is noise.
         contenders = [Contender(default, self._timer.baseline.compiled)]
-        for entry in finalists(self.fastest()):
+        for entry in finalists(self.fastest(), self._favourites):
             if default is None or entry.trace.key != default.key:
                 build = await self._verified_build(entry)
                 if build is not None:
                     contenders.append(Contender(entry.trace, build))
         if self._kernel.reference is not None and default is not None:
             contenders.append(Contender(None, self._reference))
+        if seconds is not None:
+            # Who is not verified yet was compiled and checked meanwhile, which on a loud machine
+            # would leave next to no rounds.
+            self._budget = TuningBudget(seconds=self._elapsed() + seconds)
         race = await self._last_race(contenders, FINAL_ROUNDS, 0.5)
         decision = decide(race, contenders)
         times = self._times(race, contenders, decision)
@@ -774,21 +787,3 @@ class TuningSession:
 
 def _rejected(outcome: float | Failure) -> float | Rejection:
     return rejection_of(outcome) if isinstance(outcome, Failure) else outcome
-
-
-def _output_types(
-    function: Function, call: KernelCall, options: Options
-) -> list[tuple[str, tuple[int, ...]]] | None:
-    """What a call gives; nothing where jax cannot say so without running it."""
-    import jax
-
-    def flat(*leaves: Pytree) -> Pytree:
-        filled = call.with_leaves(leaves)
-        return function(*filled.arguments, **filled.keywords, **options)
-
-    specs = placeholders(call.types)
-    try:
-        outputs = jax.tree.leaves(jax.eval_shape(flat, *specs))
-    except Exception:  # the processes that compile it will say what is wrong
-        return None
-    return [(str(output.dtype), tuple(output.shape)) for output in outputs]

@@ -49,7 +49,7 @@ WINDOW = 3
 CONVERGED = 0.01
 TURN = 8
 """Trials of a turn."""
-LAST_SHARE = 0.15
+LAST_SHARE = 0.2
 """The share of the budget that is left for the last races of all tasks."""
 LEAST_SECONDS = 4.0
 """For the last races of a task, whatever is left."""

@@ -231,8 +231,9 @@ class Tunable(Generic[P, R]):
         program = functools.partial(_with_keywords, self.program, named)
         return SearchSpace(program, typed.arguments, self.hardware, self._defaults(call))
 
-    def seeds(self, call: KernelCall, configurations: Sequence[Options] = ()) -> list[Trace]:
-        """Points to begin with: configurations from elsewhere, and those of similar calls.
+    def favourites(self, call: KernelCall, configurations: Sequence[Options] = ()) -> list[Trace]:
+        """Points that were good elsewhere, with which a search begins and its last race is run:
+        these configurations, and those of similar calls.
 
         What does not fit this call becomes the nearest that does.
         """
@@ -241,6 +242,12 @@ class Tunable(Generic[P, R]):
         decisions = [*configurations, *(record.decisions for record in similar)]
         traces = [space.repair(Trace((), dict(values)), random) for values in decisions]
         return list({trace.key: trace for trace in traces if trace is not None}.values())
+
+    def seeds(self, call: KernelCall) -> list[Trace]:
+        """Points that are tried next, before anything was learned; none of a function whose space
+        says nothing of them.
+        """
+        return []
 
     def keywords(self, space: SearchSpace, trace: Trace) -> Configuration:
         """The keyword arguments that a point stands for."""

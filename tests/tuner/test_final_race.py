@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from aiosearch.measure import Act, Candidate, Compiled, MockExecutor, Race
-from aiosearch.tuner.final_race import Contender, close_contenders, decide, tie_bound
+from aiosearch.tuner.final_race import Contender, close_contenders, decide, finalists, tie_bound
+from aiosearch.tuner.search.proposals import Measurement
 from aiosearch.tuner.space.sites import IntegerSite
 from aiosearch.tuner.space.traces import Trace
 
@@ -31,6 +32,23 @@ def test_the_bound_of_a_tie_is_in_the_widest_gap() -> None:
     assert tie_bound([1.005, 1.022, 1.025, 1.055]) == pytest.approx(1.04)
     assert tie_bound([]) == pytest.approx(1.04)
     assert tie_bound([1.3, 1.059]) == pytest.approx(1.0395)
+
+
+def measured(seconds: list[float]) -> list[Measurement]:
+    site = IntegerSite(name="at", low=0, high=99)
+    return [Measurement(Trace((site,), {"at": at}), each) for at, each in enumerate(seconds)]
+
+
+def test_the_fastest_few_are_in_the_last_race_however_far_they_are_apart() -> None:
+    """Three rounds on a loud machine now and then say half of what is true."""
+    timed = measured([1.0, 2.0, 2.1, 2.2, 2.3])
+    assert finalists(timed) == timed[:4]
+
+
+def test_what_was_good_elsewhere_is_in_the_last_race_unless_it_is_far_behind() -> None:
+    timed = measured([1.0, 1.2, 1.3, 1.4, 1.5, 1.9, 2.1])
+    favourites = [entry.trace.key for entry in timed[5:]]
+    assert finalists(timed, favourites) == [*timed[:4], timed[5]]
 
 
 async def test_of_those_that_tie_the_first_in_order_wins() -> None:

@@ -195,17 +195,12 @@ def schedule_program(
 def promising_decisions(
     programs: EqualPrograms, modules: Sequence[TileModule], target: KernelTarget, most: int
 ) -> list[Configuration]:
-    """The points that are worth a look before anything was timed, as decisions: what was written
-    for a program elsewhere, then what the code generator predicts best, of each form in turn.
+    """The points that the code generator predicts best, as decisions, those of each form in turn.
 
     Only what the modules can reach is there.
     """
     chosen = {name: {PROGRAM: name} if len(programs) > 1 else {} for name in programs}
-    decisions: list[Configuration] = [
-        {**chosen[name], FORM: form}
-        for name, lowered in programs.items()
-        for form in (*lowered.sources, *([LIBRARY] if lowered.sources else []))
-    ]
+    decisions: list[Configuration] = []
     # Of several equal programs the later ones come first: somebody preferred them.
     ways = [
         [(name, form, plan) for plan in _plans(module, target, most)]
@@ -322,15 +317,23 @@ class TunableProgram(Tunable[..., Pytree]):
         """Changes with the function, and with what the modules do."""
         return source_digest(self.reference, *self._kernel.modules)
 
-    def seeds(self, call: KernelCall, configurations: Sequence[Options] = ()) -> list[Trace]:
-        """Configurations and similar records, then what is worth a look before anything was
-        timed.
-        """
+    def favourites(self, call: KernelCall, configurations: Sequence[Options] = ()) -> list[Trace]:
+        """What was written for the program elsewhere, too."""
+        space, programs = self.search_space(call), self._kernel.programs(call.typed())
+        known = [
+            space.replay({PROGRAM: name, FORM: form})
+            for name, lowered in programs.items()
+            for form in (*lowered.sources, *([LIBRARY] if lowered.sources else []))
+        ]
+        return [*super().favourites(call, configurations), *known]
+
+    def seeds(self, call: KernelCall) -> list[Trace]:
+        """What the code generator predicts best."""
         kernel, space = self._kernel, self.search_space(call)
         promising = promising_decisions(
             kernel.programs(call.typed()), kernel.modules, kernel.target, PROMISING
         )
-        traces = [*super().seeds(call, configurations), *map(space.replay, promising)]
+        traces = map(space.replay, promising)
         return list({trace.key: trace for trace in traces}.values())
 
     def _defaults(self, call: KernelCall) -> Configuration:
