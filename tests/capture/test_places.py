@@ -81,6 +81,22 @@ TIED = np.array([[1, 3, 3, -2], [np.nan, 5, np.nan, 5], [0, -0.0, 0, -1], [-5, -
 TIED = TIED.astype(np.float32)
 
 PLACES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "product": (lambda x: jnp.prod(x, 1), (X,)),
+    "product of all": (jnp.prod, (X,)),
+    "running products": (lambda x: jnp.cumprod(x, 1), (X,)),
+    "running products from the end": (lambda x: jax.lax.cumprod(x, 0, reverse=True), (X,)),
+    "running logarithms of sums": (lambda x: jax.lax.cumlogsumexp(x, 1), (X,)),
+    "running logarithms of nothing": (
+        lambda x: jax.lax.cumlogsumexp(x, 0, reverse=True),
+        (np.array([-np.inf, -np.inf, 2, np.inf, -np.inf], np.float32),),
+    ),
+    "largest": (lambda x: jax.lax.top_k(x, 2)[0], (X,)),
+    "places of the largest": (lambda x: jax.lax.top_k(x, 3)[1], (TIED[[0, 3]],)),
+    "largest with NaN": (lambda x: jax.lax.top_k(x, 3)[0], (TIED[:2],)),
+    "largest down": (lambda x: jax.lax.top_k(x, 2, axis=0)[0], (X,)),
+    "a row replaced": (lambda x: x.at[2].set(x[0] * 2), (X,)),
+    "an element replaced": (lambda x: x.at[1, -1].set(7), (X,)),
+    "a column replaced": (lambda x: x.at[:, 1].set(jnp.sin(x[:, 0])), (X,)),
     "argmax": (lambda x: jnp.argmax(x, 1), (TIED,)),
     "argmax down": (lambda x: jnp.argmax(x, 0), (TIED,)),
     "argmin": (lambda x: jnp.argmin(x, 1), (TIED,)),

@@ -81,7 +81,35 @@ def _dynamic_update_slice(
 ) -> TracedValue:
     """The old array with a window replaced: along each axis what is before and behind it is put
     beside the new one."""
-    firsts, sizes = _firsts(x, starts, new.shape), new.shape
+    return _replaced(x, new, _firsts(x, starts, new.shape))
+
+
+@reads("scatter")
+def _scatter(
+    x: TracedValue,
+    indices: TracedValue,
+    updates: TracedValue,
+    dimension_numbers: Any,
+    **params: object,
+) -> TracedValue:
+    """One window replaced at a known place, as `x.at[0].set(y)` does."""
+    numbers = dimension_numbers
+    demand(indices.rank == 1 and not numbers.operand_batching_dims, "at several places")
+    firsts = [0] * x.rank
+    for axis, place in zip(numbers.scatter_dims_to_operand_dims, _index(indices), strict=True):
+        firsts[axis] = int(place)
+    sizes = iter(updates.shape)
+    inserted = set(numbers.inserted_window_dims)
+    window = tuple(1 if axis in inserted else next(sizes) for axis in range(x.rank))
+    rooms = zip(firsts, window, x.shape, strict=True)
+    # jax moves or drops such windows, by a mode that the language does not have.
+    demand(all(0 <= first <= room - size for first, size, room in rooms), "outside of the array")
+    return _replaced(x, updates.over(window), firsts)
+
+
+def _replaced(x: TracedValue, new: TracedValue, firsts: Sequence[int]) -> TracedValue:
+    """The old array with the window that begins at `firsts` replaced."""
+    sizes = new.shape
     for axis in reversed(range(x.rank)):
         surrounding = x
         for earlier in range(axis):

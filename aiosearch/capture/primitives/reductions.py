@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
 from ...tensor import DType, Term, apply, literal
 from ...tensor.types import FLOATING
 from ..values import TracedValue, element_type, pointwise, uniform, whole
-from .data_movement import padded, sliced, transposed
+from .data_movement import joined, padded, sliced, transposed
 from .registry import demand, reads
 
 
@@ -82,6 +82,101 @@ def _declare_cumulative(primitive: str) -> None:
         demand(x.dtype in FLOATING or primitive == "cumsum", "of whole numbers")
         demand(x.dtype is not DType.BOOL, "of truth values")
         return whole(apply(primitive, x.full(), axis=axis, reverse=bool(reverse)), x.dtype)
+
+
+LONGEST = 32
+"""Elements of an axis that are multiplied, put in order or added up as logarithms: each becomes a
+part of the program, and nobody searches long ones."""
+
+
+def _demand_short(x: TracedValue, axis: int) -> None:
+    demand(x.shape[axis] <= LONGEST, f"of {x.shape[axis]} elements")
+
+
+@reads("reduce_prod")
+def _reduce_prod(x: TracedValue, axes: Sequence[int], **params: object) -> TracedValue:
+    """Axis by axis, half of the elements times the other half."""
+    for axis in axes:
+        _demand_short(x, axis)
+        while (size := x.shape[axis]) > 1:
+            half = size // 2
+            products = pointwise("mul", sliced(x, axis, 0, half), sliced(x, axis, half, 2 * half))
+            x = joined([products, sliced(x, axis, 2 * half, size)], axis)
+        demand(size == 1, "of nothing")
+    return x.over(size for axis, size in enumerate(x.shape) if axis not in axes)
+
+
+def _declare_scan(primitive: str, combine: Callable[..., TracedValue]) -> None:
+    @reads(primitive)
+    def rule(x: TracedValue, axis: int, reverse: bool, **params: object) -> TracedValue:
+        """In steps that double how many elements each place has taken in."""
+        _demand_short(x, axis)
+        demand(x.dtype in FLOATING, "of whole numbers")
+        size, step = x.shape[axis], 1
+        while step < size:
+            first, last = sliced(x, axis, 0, size - step), sliced(x, axis, step, size)
+            combined = combine(first, last)
+            kept = (size - step, size) if reverse else (0, step)
+            ends = sliced(x, axis, *kept)
+            x = joined([combined, ends] if reverse else [ends, combined], axis)
+            step *= 2
+        return x
+
+
+def _log_of_sum(x: TracedValue, y: TracedValue) -> TracedValue:
+    """log(exp x + exp y), also where both are infinite and their difference is none."""
+    less = pointwise("sub", x, y)
+    falling = pointwise("exp", pointwise("neg", pointwise("abs", less)))
+    plain = pointwise("add", pointwise("maximum", x, y), pointwise("log1p", falling))
+    is_none = pointwise("not_equal", less, less, dtype=DType.BOOL)
+    return pointwise("select", is_none, pointwise("add", x, y), plain)
+
+
+_declare_scan("cumprod", partial(pointwise, "mul"))
+_declare_scan("cumlogsumexp", _log_of_sum)
+
+
+@reads("top_k")
+def _top_k(
+    x: TracedValue, k: int, axis: int = -1, **params: object
+) -> tuple[TracedValue, TracedValue]:
+    """The largest elements and their places, by how many come before each: those that are larger,
+    and of equal ones the first. NaN is the largest, and zeros are equal whatever their signs."""
+    axis %= x.rank
+    _demand_short(x, axis)
+    demand(x.dtype in FLOATING, "of whole numbers")
+    size, last = x.shape[axis], x.rank
+    order = [at for at in range(x.rank) if at != axis] + [axis]
+    row = transposed(x, order)
+    lead = row.shape[:-1]
+    here, there = row.over((*lead, size, 1)), row.over((*lead, 1, size))
+    beside = _places(x.rank + 1, size, last)
+    is_none = [pointwise("not_equal", side, side, dtype=DType.BOOL) for side in (here, there)]
+    larger = pointwise(
+        "maximum",
+        pointwise("less", here, there, dtype=DType.BOOL),
+        pointwise("minimum", _not(is_none[0]), is_none[1]),
+    )
+    as_large = pointwise(
+        "maximum", pointwise("less_equal", here, there, dtype=DType.BOOL), is_none[1]
+    )
+    earlier = pointwise("less", beside, _places(x.rank + 1, size, last - 1), dtype=DType.BOOL)
+    before = pointwise("select", earlier, as_large, larger)
+    unit, zero = uniform(1, (), DType.I32), uniform(0, (), DType.I32)
+    rank = _reduced("sum", pointwise("select", before, unit, zero), (last,))
+    number = _places(x.rank + 1, k, last - 1)
+    chosen = pointwise("equal", rank.over((*lead, 1, size)), number, dtype=DType.BOOL)
+    nothing = uniform(0, (), x.dtype)
+    values = _reduced("sum", pointwise("select", chosen, there, nothing), (last,))
+    places = _reduced("sum", pointwise("select", chosen, beside, zero), (last,))
+    back = [order.index(at) for at in range(x.rank)]
+    return transposed(values, back), transposed(places, back)
+
+
+def _places(rank: int, size: int, axis: int) -> TracedValue:
+    """The index along one of so many axes, the others of which have size one."""
+    shape = tuple(size if at == axis else 1 for at in range(rank))
+    return whole(apply("iota", shape=shape, axis=axis, dtype=DType.I32), DType.I32)
 
 
 for _primitive in ("argmax", "argmin"):

@@ -214,6 +214,16 @@ def test_what_no_kernel_computes_stays_between_regions() -> None:
     assert [one.partition(" at ")[0] for one in made.left_alone] == ["rem (no kernel computes it)"]
 
 
+def test_a_router_of_few_experts_is_a_region() -> None:
+    def router(x: Any) -> Any:
+        weights, experts = jax.lax.top_k(jax.nn.softmax(x @ x), 2)
+        return weights / weights.sum(-1, keepdims=True), experts
+
+    made = cut(router, SQUARE)
+    assert len(made.regions) == 1
+    assert not made.left_alone
+
+
 def test_what_no_result_depends_on_is_no_part() -> None:
     def function(x: Any) -> Any:
         jnp.sort(x)
