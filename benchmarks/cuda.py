@@ -48,6 +48,12 @@ ABLATIONS = {
     "one row of threads at a time": Choices(rows=1),
     "vectors of four": Choices(lanes=4),
 }
+LOOP_ABLATIONS = {
+    "no affine part": Choices(affine=False),
+    "no region merging": Choices(merges=False),
+}
+"""For loop nests of plain C. Without the affine part, one thread runs a nest as it stands; without
+regions, threads are woken for each launch."""
 PARTS = (
     "kernels",
     "launches",
@@ -492,10 +498,37 @@ def _loops(quick: bool) -> None:
         ]
     figure("cuda: loop nests, geometric mean", _mean(ratios), "times one thread of gcc",
            target=None if quick else 1.5, nests=len(ratios))  # fmt: skip
+    modules = {
+        name: cuda.load(LOOPS, defines=[f"N={size}"], choices=choices)
+        for name, choices in {"": Choices(), **LOOP_ABLATIONS}.items()
+    }
+    longer: dict[str, list[float]] = {name: [] for name in LOOP_ABLATIONS}
+    for nest in module.source.hosts:
+        hosts = {name: item.host(nest) for name, item in modules.items()}
+        seconds = _seconds(hosts, _nest_arguments(hosts[""], size, steps), 2 if quick else 5)
+        for name, ratios_of in longer.items():
+            ratios_of.append(seconds[name] / seconds[""])
+    for name, ratios_of in longer.items():
+        figure(f"cuda: loop nests, {name}", _mean(ratios_of), "times as long",
+               nests=len(ratios_of), most=round(max(ratios_of), 2),
+               least=round(min(ratios_of), 2))  # fmt: skip
 
 
-def _nest(function: Any, theirs: Any, size: int, steps: int) -> float:
-    """How much faster a nest is than gcc's; its results have to be the same up to rounding."""
+def _seconds(hosts: dict[str, Any], arguments: list[Any], rounds: int) -> dict[str, float]:
+    """The least seconds of each on the same values, all taking turns behind a first call."""
+    best = dict.fromkeys(hosts, np.inf)
+    for turn in range(rounds + 1):
+        for name, host in hosts.items():
+            copies = [item.copy() if isinstance(item, np.ndarray) else item for item in arguments]
+            start = time.perf_counter()
+            host(*copies)
+            if turn:
+                best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def _nest_arguments(function: Any, size: int, steps: int) -> list[Any]:
+    """Matrices and vectors that no nest overflows with, drawn."""
     draw = np.random.default_rng(0)
     arguments: list[Any] = []
     for parameter in function.function.parameters:
@@ -505,6 +538,12 @@ def _nest(function: Any, theirs: Any, size: int, steps: int) -> float:
             arguments.append(draw.random(size))
         else:
             arguments.append(steps if parameter.value.type.is_integer else 0.5)
+    return arguments
+
+
+def _nest(function: Any, theirs: Any, size: int, steps: int) -> float:
+    """How much faster a nest is than gcc's; its results have to be the same up to rounding."""
+    arguments = _nest_arguments(function, size, steps)
     name = function.function.name
     wrong, best = cuda_projects.raced(function, theirs, arguments, 3)
     if wrong:

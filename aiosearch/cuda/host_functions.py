@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from .compiled.lowering import Choices
+from .compiled.lowering import Choices, LaunchRegion, joins
 from .errors import CudaError, LaunchError
 from .interpreter import arithmetic
 from .interpreter.findings import FindingKind
@@ -47,7 +47,7 @@ from .ir.operations import (
     walk,
 )
 from .ir.types import ScalarType
-from .launches import Array, Dims, Symbols, array_of, flattened, scalar_of
+from .launches import Array, Dims, Symbols, array_of, check_shape, flattened, scalar_of
 from .passes.affine import raised
 from .passes.coarsening import FusedLaunch, fused
 
@@ -106,6 +106,8 @@ class Launcher(Protocol):
     def kernel_function(self, name: str) -> ParallelFunction: ...
 
     def run_launch(self, launch: MachineLaunch) -> None: ...
+
+    def run_region(self, region: LaunchRegion, values: Sequence[Number]) -> bool: ...
 
 
 class HostFunction:
@@ -178,7 +180,8 @@ class HostFunction:
             if isinstance(operation, Alloc):
                 memory[operation.result] = -1 - place
         prefix = f"{self.function.name}_nest{len(self._raised)}_"
-        result = raised(self.function, numbers, memory, prefix)
+        affine = self.module.choices.affine
+        result = raised(self.function, numbers, memory, prefix, affine=affine)
         return _Body.of(result.function, result.kernels, result.decisions)
 
     def fused(self, first: MachineLaunch, second: MachineLaunch) -> MachineLaunch | None:
@@ -226,13 +229,15 @@ class _Body:
         kernels: dict[str, ParallelFunction],
         decisions: tuple[str, ...] = (),
     ) -> _Body:
-        return _Body(function, kernels, _followed(function.body), decisions, _Program(function))
+        program = _Program(function, kernels)
+        return _Body(function, kernels, _followed(function.body), decisions, program)
 
 
 class _Program:
     """A host function as steps, each of which changes the values or the memory of a session."""
 
-    def __init__(self, function: ParallelFunction) -> None:
+    def __init__(self, function: ParallelFunction, kernels: Mapping[str, ParallelFunction]) -> None:
+        self._kernels = kernels
         self._places: dict[IrValue, int] = {}
         self._initial: list[Number] = []
         self._parameters = [self._place(item.value) for item in function.parameters]
@@ -263,7 +268,34 @@ class _Program:
         return self._places[operand]
 
     def _region(self, region: Region) -> tuple[_Step, ...]:
-        return tuple(self._step(operation) for operation in region.operations)
+        steps: list[_Step] = []
+        together: list[Operation] = []
+        for operation in region.operations:
+            if joins(operation, self._kernels, ()):
+                # Arithmetic between launches is done before them: it uses nothing of theirs.
+                if isinstance(operation, Compute):
+                    steps.append(self._step(operation))
+                else:
+                    together.append(operation)
+                continue
+            steps += self._launches(together)
+            together = []
+            steps.append(self._step(operation))
+        return (*steps, *self._launches(together))
+
+    def _launches(self, operations: Sequence[Operation]) -> list[_Step]:
+        """Launches and loops around launches, a `LaunchRegion` if that wakes threads less often."""
+        plain = tuple(self._step(item) for item in operations)
+        if len(plain) < 2 and not any(isinstance(item, For) for item in operations):
+            return list(plain)
+        region = LaunchRegion(operations)
+        places = [self._place(item) for item in region.inputs]
+
+        def launches(values: list[Number], session: _Session) -> None:
+            if not session.run_region(region, [values[place] for place in places]):
+                _do(plain, values, session)
+
+        return [launches]
 
     def _step(self, operation: Operation) -> _Step:
         match operation:
@@ -590,8 +622,7 @@ class _Session:
             address, number = self._machine_address(value)
             buffers[address] = number
             passed.append(address)
-        function = self._body.kernels.get(call.text) or self._module.kernel_function(call.text)
-        kernel = FusedLaunch(function, tuple(passed))
+        kernel = FusedLaunch(self._kernel(call.text), tuple(passed))
         launch = MachineLaunch(kernel, grid, block, values[6], buffers)
         before, self._pending = self._pending, None
         try:
@@ -607,6 +638,25 @@ class _Session:
                 self._module.run_launch(launch)
         except LaunchError as error:
             raise LaunchError(f"{call.at}: {error}") from None
+
+    def run_region(self, region: LaunchRegion, values: Sequence[Number]) -> bool:
+        """Runs launches together, unless they are to be `fused` or decisions are against it."""
+        if self._fuses:
+            return False
+        listed = [
+            self._machine_address(int(value))[0] if item.type is ScalarType.PTR else value
+            for item, value in zip(region.inputs, values, strict=True)
+        ]
+        region.functions = region.functions or [self._kernel(item.text) for item in region.calls]
+        for call, block, shared in zip(region.calls, region.blocks, region.shared, strict=True):
+            try:
+                check_shape((1, 1, 1), block, shared)
+            except LaunchError as error:
+                raise LaunchError(f"{call.at}: {error}") from None
+        return self._module.run_region(region, listed)
+
+    def _kernel(self, name: str) -> ParallelFunction:
+        return self._body.kernels.get(name) or self._module.kernel_function(name)
 
     def _machine_address(self, address: int) -> tuple[int, int]:
         """The address in memory, and the number of the piece that it is in."""

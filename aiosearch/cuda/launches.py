@@ -120,18 +120,23 @@ def words(
     failure: int,
 ) -> Array:
     """The arguments as the compiled kernel takes them: eight bytes each."""
-    values: list[int | float | bool] = []
-    for parameter, value in zip(function.parameters, addresses, strict=True):
-        type = parameter.value.type
+    types = [item.value.type for item in function.parameters]
+    types += [ScalarType.PTR] * len(function.symbols) + [ScalarType.I64] * 3 + [ScalarType.PTR]
+    listed = [*addresses, *(symbols[symbol.name] for symbol in function.symbols), *grid, failure]
+    return packed(types, listed)
+
+
+def packed(types: Sequence[ScalarType], values: Sequence[int | float | bool]) -> Array:
+    """Values of these `types` as compiled code takes them: eight bytes each."""
+    # `struct` refuses numbers that are too large or have a sign where C would convert them.
+    listed: list[int | float | bool] = []
+    for type, value in zip(types, values, strict=True):
         if type.is_integer:
             value = int(value) & ((1 << 8 * type.size) - 1)
         elif type in (ScalarType.F16, ScalarType.F32):
             value = float(NUMPY[type].type(value))  # what is too large is infinite
-        values.append(value)
-    values += (symbols[symbol.name] for symbol in function.symbols)
-    types = tuple(item.value.type for item in function.parameters)
-    packing = _packing(types, len(function.symbols))
-    return np.frombuffer(bytearray(packing.pack(*values, *grid, failure)), np.int64)
+        listed.append(value)
+    return np.frombuffer(bytearray(_packing(tuple(types)).pack(*listed)), np.int64)
 
 
 _FORMATS = {
@@ -142,10 +147,8 @@ _WHOLE = {1: "B7x", 2: "H6x", 4: "I4x", 8: "Q"}
 
 
 @functools.cache
-def _packing(types: tuple[ScalarType, ...], symbols: int) -> struct.Struct:
-    """Numbers of these types and addresses, then the grid and another address, in words."""
-    listed = [_FORMATS.get(item) or _WHOLE[item.size] for item in types]
-    return struct.Struct("=" + "".join(listed) + "q" * (symbols + 4))
+def _packing(types: tuple[ScalarType, ...]) -> struct.Struct:
+    return struct.Struct("=" + "".join(_FORMATS.get(item) or _WHOLE[item.size] for item in types))
 
 
 class Symbols:
@@ -175,6 +178,7 @@ __all__ = [
     "check_shape",
     "dims",
     "flattened",
+    "packed",
     "scalar_of",
     "words",
 ]

@@ -11,7 +11,15 @@ import numpy as np
 
 from .choices import fastest
 from .compiled import threads
-from .compiled.lowering import Choices, Code, Lowered, compiled, lowered
+from .compiled.lowering import (
+    STATE_WORDS,
+    Choices,
+    Code,
+    LaunchRegion,
+    Lowered,
+    compiled,
+    lowered,
+)
 from .errors import CudaError, LaunchError
 from .frontend.sources import CudaSource
 from .host_functions import HostFunction, MachineLaunch
@@ -20,7 +28,18 @@ from .interpreter.memory import AddressSpace
 from .interpreter.threads import Run
 from .ir.operations import ParallelFunction
 from .ir.types import ScalarType
-from .launches import Array, Dims, Symbols, array_of, check_shape, dims, flattened, scalar_of, words
+from .launches import (
+    Array,
+    Dims,
+    Symbols,
+    array_of,
+    check_shape,
+    dims,
+    flattened,
+    packed,
+    scalar_of,
+    words,
+)
 from .library_kernels import LibraryChoice, LibraryServers
 from .passes.instrumentation import instrumented
 
@@ -101,14 +120,55 @@ class CudaModule:
         key = (id(function), launch.grid, launch.block, launch.shared)
         prepared = self._launches.get(key)
         if prepared is None:
-            kernel = self._kernels.get(function.name)
-            if kernel is None or kernel.function is not function:
-                kernel = self._nests.setdefault(id(function), CudaKernel(self, function))
+            kernel = self._kernel_of(function)
             prepared = kernel[launch.grid, launch.block, launch.shared]
             if len(self._launches) >= _MOST_LAUNCHES:
                 self._launches.clear()
             self._launches[key] = prepared
         prepared.run(launch.kernel.values)
+
+    def run_region(self, region: LaunchRegion, values: Sequence[int | float | bool]) -> bool:
+        """Runs launches by threads that are woken once; says whether `choices` allow that."""
+        kernels = [self._kernel_of(item) for item in region.functions]
+        chosen = [
+            kernel.tuned.get(block, self.choices)
+            for kernel, block in zip(kernels, region.blocks, strict=True)
+        ]
+        if not self.choices.merges or any(item.blocks > 1 for item in chosen):
+            return False
+        codes = [
+            kernel.code(block, choices)
+            for kernel, block, choices in zip(kernels, region.blocks, chosen, strict=True)
+        ]
+        failures = np.zeros(len(codes), np.int64)
+        listed = list(values)
+        types = [item.type for item in region.inputs]
+        for place, (code, function) in enumerate(zip(codes, region.functions, strict=True)):
+            symbols = self.symbols.of(function)
+            listed += [code.address, failures.ctypes.data + 8 * place]
+            listed += [array.ctypes.data for array in symbols.values()]
+            types += [ScalarType.PTR] * (2 + len(symbols))
+        words = packed(types, listed)
+        scratch = max(
+            code.scratch + shared for code, shared in zip(codes, region.shared, strict=True)
+        )
+        # As with a single launch, what takes no time is not worth another thread next time.
+        start = time.perf_counter()
+        threads.run_region(
+            region.address, words.ctypes.data, scratch, STATE_WORDS, 1 if region.quick else None
+        )
+        region.quick = time.perf_counter() - start < _QUICK
+        for code, failure in zip(codes, failures, strict=True):
+            if failure:
+                raise CudaError(f"{code.assertions[int(failure) - 1]}: an assertion fails")
+        return True
+
+    def _kernel_of(self, function: ParallelFunction) -> CudaKernel:
+        """The kernel of a `function`: of the text, or what loops or several launches became."""
+        kernel = self._kernels.get(function.name)
+        if kernel is None or kernel.function is not function:
+            kernel = self._nests.setdefault(id(function), CudaKernel(self, function))
+        return kernel
 
     @property
     def library_choices(self) -> tuple[LibraryChoice, ...]:

@@ -58,6 +58,7 @@ def _small_nests_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter, which says what is right, takes long for nests that are worth compiling."""
     monkeypatch.setattr(affine, "_FEWEST_ITERATIONS", 100)
     monkeypatch.setattr(affine, "_FEWEST_PER_LAUNCH", 100)
+    monkeypatch.setattr(affine, "_LITTLE", 4)
 
 
 def _load(choices: Choices) -> cuda.CudaModule:
@@ -248,3 +249,177 @@ def test_generated_nests_give_the_bits_of_the_loops(
         results.append(arrays)
     for first, second in zip(*results, strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+GRAM_SCHMIDT = """
+    void orthogonal(int m, int n, double *a, double *r, double *q) {
+      for (int k = 0; k < n; k++) {
+        double norm = 0;
+        for (int i = 0; i < m; i++) norm += a[i * n + k] * a[i * n + k];
+        r[k * n + k] = sqrt(norm);
+        for (int i = 0; i < m; i++) q[i * n + k] = a[i * n + k] / r[k * n + k];
+        for (int j = k + 1; j < n; j++) {
+          r[k * n + j] = 0;
+          for (int i = 0; i < m; i++) r[k * n + j] += q[i * n + k] * a[i * n + j];
+          for (int i = 0; i < m; i++) a[i * n + j] -= q[i * n + k] * r[k * n + j];
+        }
+      }
+    }
+"""
+BOTH_IN_A_PASS = """
+    void both(int n, double *a, double *s, double *q, double *p) {
+      for (int i = 0; i < n; i++) {
+        q[i] = 0;
+        for (int j = 0; j < n; j++) {
+          s[j] = s[j] + p[i] * a[i * n + j];
+          q[i] = q[i] + a[i * n + j] * p[j];
+        }
+      }
+    }
+"""
+DOWNWARDS = """
+    void downwards(int n, double *a, double *b) {
+      for (int i = n - 2; i >= 0; i--) {
+        for (int j = 0; j < n; j++) b[i * n + j] = a[(i + 1) * n + j] * 2;
+        for (int j = 0; j < n; j++) a[i * n + j] = b[i * n + j] + 1;
+      }
+    }
+"""
+OF_UNKNOWN_LENGTH = """
+    void rows(int n, double *a, const int *ends) {
+      for (int i = 0; i < n; i++)
+        for (int j = 0; j < ends[i]; j++) a[i * 4 + j] = a[i * 4 + j] * 0.5 + i;
+    }
+"""
+
+
+def _both_ways(text: str, name: str, *arguments: Any) -> tuple[str, ...]:
+    """Compares a function with the interpreter's bits, and gives what became of its nests."""
+    results = []
+    for choices in (EXACT, Choices(contract=False, merges=False), Choices(raises=False)):
+        host = cuda.load(text, choices=choices).host(name)
+        copies = [item.copy() if isinstance(item, np.ndarray) else item for item in arguments]
+        host(*copies)
+        results.append((copies, host.decisions))
+    for copies, _ in results[:2]:
+        for first, second in zip(copies, results[2][0], strict=True):
+            np.testing.assert_array_equal(first, second)
+    return tuple(item.partition(": ")[2] for item in results[0][1])
+
+
+def test_columns_of_a_triangle_are_independent_though_it_is_written_mirrored() -> None:
+    assert _decided("covariance").endswith("threads along j and i")
+
+
+def test_what_stands_between_launches_is_a_kernel_of_one_thread() -> None:
+    draw = np.random.default_rng(0)
+    arguments = (40, 40, draw.random((40, 40)), np.zeros((40, 40)), np.zeros((40, 40)))
+    decisions = _both_ways(GRAM_SCHMIDT, "orthogonal", *arguments)
+    assert decisions.count("threads along nothing") == 1
+    assert "threads along j and i" in decisions
+    assert decisions[-1] == "iterations depend on earlier ones: launches"
+
+
+def test_a_nest_that_stores_to_two_arrays_is_two_where_one_order_suits_neither() -> None:
+    draw = np.random.default_rng(0)
+    arguments = [draw.random((30, 30)), *(draw.random(30) for _ in range(3))]
+    decisions = _both_ways(BOTH_IN_A_PASS, "both", 30, *arguments)
+    assert sorted(decisions) == ["threads along i", "threads along j"]
+
+
+def test_a_loop_downwards_is_not_distributed_where_a_later_turn_reads_what_one_wrote() -> None:
+    draw = np.random.default_rng(0)
+    _both_ways(DOWNWARDS, "downwards", 16, draw.random((16, 16)), draw.random((16, 16)))
+
+
+def test_rows_whose_ends_come_from_memory_may_reach_into_the_next() -> None:
+    ends = np.array([3, 9, 2, 7] * 6, np.int32)
+    _both_ways(OF_UNKNOWN_LENGTH, "rows", 24, np.ones(200), ends)
+
+
+def test_launches_in_loops_run_as_one_region_like_one_by_one() -> None:
+    text = """
+    __constant__ float weight;
+    __global__ void smooth(int n, float scale, bool up, const float *a, float *b) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i > 0 && i < n - 1) b[i] = (a[i - 1] + a[i + 1]) * scale + (up ? weight : 0);
+    }
+    void steps(int n, int count, float *a, float *b, float w) {
+      cudaMemcpyToSymbol(weight, &w, sizeof(float));
+      for (int t = 0; t < count; t++) {
+        float scale = 0.25f + t * 0.01f;
+        smooth<<<(n + 63) / 64, 64>>>(n, scale, t % 2 == 0, a, b);
+        for (int s = t; s < t + 2; s++) smooth<<<(n + 63) / 64, 64>>>(n, scale, false, b, a);
+      }
+    }
+    """
+    a, b = np.linspace(0, 1, 1000, dtype=np.float32), np.zeros(1000, np.float32)
+    results = []
+    for merges in (True, False):
+        copies = a.copy(), b.copy()
+        cuda.load(text, choices=Choices(merges=merges)).steps(1000, 5, *copies, 0.125)
+        results.append(copies)
+    np.testing.assert_array_equal(results[0], results[1])
+    assert not np.array_equal(results[0][0], a)
+
+
+def test_a_failed_assertion_in_a_region_names_its_line() -> None:
+    text = """
+    __global__ void below(int limit, int *a) { assert(a[threadIdx.x] < limit); }
+    void checked(int *a) { for (int t = 9; t > 1; t = t - 1) { below<<<1, 8>>>(t, a); } }
+    void counted(int *a) { for (int t = 0; t < 6; t++) below<<<1, 8>>>(9 - t, a); }
+    """
+    with pytest.raises(cuda.CudaError, match=r"cu:2: an assertion fails"):
+        cuda.load(text).counted(np.full(8, 5, np.int32))
+    cuda.load(text).counted(np.full(8, 3, np.int32))
+
+
+def test_a_grid_that_is_none_in_some_turn_is_refused_as_by_a_launch() -> None:
+    text = """
+    __global__ void ones(int *a) { a[blockIdx.x] = 1; }
+    void fewer(int *a) { for (int t = 2; t >= 0; t--) ones<<<t, 1>>>(a); }
+    void again(int *a) { for (int t = 0; t < 3; t++) ones<<<2 - t, 1>>>(a); }
+    """
+    for name in ("fewer", "again"):
+        with pytest.raises(cuda.CudaError, match="the grid has to be positive"):
+            cuda.load(text).host(name)(np.zeros(4, np.int32))
+
+
+FACTORS = """
+    void factors(int n, double *a) {
+      for (int i = 0; i < n; i++) {
+        for (int j = 0; j < i; j++) {
+          for (int k = 0; k < j; k++) a[i * n + j] -= a[i * n + k] * a[k * n + j];
+          a[i * n + j] /= a[j * n + j];
+        }
+        for (int j = i; j < n; j++)
+          for (int k = 0; k < i; k++) a[i * n + j] -= a[i * n + k] * a[k * n + j];
+      }
+    }
+    void roots(int n, double *a) {
+      for (int i = 0; i < n; i++) {
+        for (int j = 0; j < i; j++) {
+          for (int k = 0; k < j; k++) a[i * n + j] -= a[i * n + k] * a[j * n + k];
+          a[i * n + j] /= a[j * n + j];
+        }
+        for (int k = 0; k < i; k++) a[i * n + i] -= a[i * n + k] * a[i * n + k];
+        a[i * n + i] = sqrt(a[i * n + i]);
+      }
+    }
+"""
+
+
+@pytest.mark.parametrize("name", ["factors", "roots"])
+def test_a_solver_whose_rows_wait_for_each_other_goes_by_steps_that_do_not(name: str) -> None:
+    draw = np.random.default_rng(0)
+    square = draw.random((24, 24))
+    decisions = _both_ways(FACTORS, name, 24, square @ square.T + 24 * np.eye(24))
+    assert decisions[-1] == "iterations depend on earlier ones: launches"
+    assert any(item.startswith("threads along j and i") or item == "threads along i"
+               for item in decisions)  # fmt: skip
+
+
+def test_without_the_affine_part_each_nest_is_one_thread() -> None:
+    host = cuda.load(LOOPS, defines=[f"N={SIZE}"], choices=Choices(affine=False)).host("product")
+    host(*_arguments(host.function))
+    assert all(item.endswith("threads along nothing") for item in host.decisions)

@@ -332,3 +332,55 @@ def test_generated_programs_with_barriers_give_the_same_bits_both_ways(
     numbers = draw.integers(0, 16, generated.elements).astype(np.float32)
     shape = (generated.grid, generated.block)
     _both(generated.text, "generated", shape, array, numbers, 7, choices=choices)
+
+
+def _loop(head: str, body: str = "out[j] = in[j] * 2;") -> str:
+    return f"""
+    __global__ void filled(int n, unsigned m, const float *in, float *out) {{
+      int t = threadIdx.x, first = blockIdx.x * blockDim.x + t;
+      float x = 0;
+      if (t == 40) return;
+      for ({head}) {body}
+      out[300 + first] = x;
+    }}"""
+
+
+STRIDED = {
+    "a tile": _loop("int j = t; j < n; j += 64"),
+    "a step smaller than a vector": _loop("int j = t; j < n; j += 3", "x += in[j];"),
+    "an end within": _loop("int j = t; j <= n - 3; j += 64"),
+    "an unsigned counter": _loop("unsigned j = threadIdx.x; j < m; j += 64"),
+    "a stride of the grid": _loop("int j = first; j < n; j += blockDim.x * gridDim.x"),
+}
+SCATTERED = {
+    "downwards": _loop("int j = n - 1 - t; j >= 0; j -= 64"),
+    "lanes that begin in falling order": _loop("int j = 63 - t; j < n; j += 64"),
+    "an end for each lane": _loop("int j = t; j < n - t; j += 64"),
+    "a step that may be negative": _loop("int j = first; j < n; j += (int)m - n + 128"),
+    "a grid's stride that may wrap": _loop(
+        "unsigned j = first; j < m; j += blockDim.x * gridDim.x"
+    ),
+    "a counter that is read behind the loop": """
+    __global__ void filled(int n, unsigned m, const float *in, float *out) {
+      int j = blockIdx.x * blockDim.x + threadIdx.x, first = j;
+      for (; j < n; j += blockDim.x * gridDim.x) out[j] = in[j] * 2;
+      out[first] += j;
+    }""",
+}
+
+
+@pytest.mark.parametrize("name", STRIDED | SCATTERED)
+@pytest.mark.parametrize("count", [150, 129, 64, 5])
+def test_a_loop_whose_lanes_begin_apart_gives_the_same_up_to_every_end(
+    name: str, count: int
+) -> None:
+    text = (STRIDED | SCATTERED)[name]
+    grid = 2 if "gridDim" in text else 1
+    _both(text, "filled", (grid, 64), count, count, _floats(256), np.zeros(428, np.float32))
+
+
+@pytest.mark.parametrize("name", STRIDED | SCATTERED)
+def test_a_counter_keeps_its_stride_where_lane_0_is_the_last_to_leave(name: str) -> None:
+    launch = cuda.load(f"\n{(STRIDED | SCATTERED)[name]}").filled[1, 64]
+    text = launch.lower().emitted.text
+    assert ("masked.gather" in text) == (name in SCATTERED)

@@ -44,7 +44,7 @@ class Accesses:
         self._grouping = grouping
         self._text = KernelText()
         self._arithmetic = VectorArithmetic(self._text, contract)
-        self._shapes = Shapes(grouping)
+        self._shapes = Shapes(grouping, function.body)
         self._shapes.block(function.body)
         self._values: dict[IrValue, Lanes] = {}
         self._mask: Lanes | None = None

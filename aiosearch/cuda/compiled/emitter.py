@@ -406,8 +406,9 @@ class _Emitter(Accesses):
         counting = [operation.counter] if isinstance(operation, For) else []
         values = [*counting, *carried]
         starts = [*([bounds[0]] if bounds else []), *(self._value(item) for item in initial)]
-        wide = Shape(None, self._rows > 1)
-        first = [self._as(item, wide) for item in starts]
+        # What keeps its step needs no more than its first number, also when lanes have left.
+        shapes = [self._shapes[item] for item in values]
+        first = [self._as(item, shape) for item, shape in zip(starts, shapes, strict=True)]
         names = [[text.new_name() for _ in item] for item in first]
         masks = [text.new_name() for _ in range(self._rows)]
         ones = "true" if self._lanes == 1 else "splat (i1 true)"
@@ -416,31 +417,36 @@ class _Emitter(Accesses):
         text.jump(head)
         text.begin(head)
         hole = len(text.lines)
-        for value, several in zip(values, names, strict=True):
-            self._values[value] = Lanes(wide, tuple(several), value.type)
-        present = Lanes(wide, tuple(masks), ScalarType.BOOL)
+        for value, shape, several in zip(values, shapes, names, strict=True):
+            self._values[value] = Lanes(shape, tuple(several), value.type)
+        present = Lanes(Shape(None, self._rows > 1), tuple(masks), ScalarType.BOOL)
         active = self._both(present, self._going(operation, bounds))
         # Lanes that have left keep their values until the last one leaves, so results are the
         # carried ones.
         text.split(self._any(active), inside, end)
         text.begin(inside)
         self._mask = active
-        last = [self._as(item, wide) for item in self._block(body)]
+        last = [
+            self._as(item, shape)
+            for item, shape in zip(self._block(body), shapes[len(counting) :], strict=True)
+        ]
         self._mask = outer
         if isinstance(operation, For):
-            kind = vector(TYPES[operation.counter.type], self._lanes)
-            step = str(operation.step)
-            if self._lanes > 1:
-                step = f"splat ({TYPES[operation.counter.type]} {step})"
-            last.insert(0, [text.line(f"add {kind} {item}, {step}") for item in names[0]])
+            last.insert(0, [self._counted(operation, shapes[0], item) for item in names[0]])
         phis = []
-        for value, several, start, after in zip(values, names, first, last, strict=True):
-            kind = vector(TYPES[value.type], self._lanes)
+        for value, shape, several, start, after in zip(
+            values, shapes, names, first, last, strict=True
+        ):
+            kind = TYPES[value.type]
+            if shape.stride is None:
+                kind = vector(kind, self._lanes)
             for row, name in enumerate(several):
-                chosen = text.line(
-                    f"select {vector('i1', self._lanes)} {self._first(active, row)},"
-                    f" {kind} {after[row]}, {kind} {name}"
-                )
+                chosen = after[row]
+                if shape.stride is None:
+                    chosen = text.line(
+                        f"select {vector('i1', self._lanes)} {self._first(active, row)},"
+                        f" {kind} {after[row]}, {kind} {name}"
+                    )
                 phis.append((name, kind, start[row], chosen))
         for row, name in enumerate(masks):
             kind = vector("i1", self._lanes)
@@ -453,6 +459,17 @@ class _Emitter(Accesses):
         text.begin(end)
         for result, value in zip(operation.results, carried, strict=True):
             self._values[result] = self._values[value]
+
+    def _counted(self, operation: For, shape: Shape, counter: str) -> str:
+        """The counter of the next turn, as its `shape` says: one number, or one for each lane."""
+        kind = TYPES[operation.counter.type]
+        if shape.stride is None and self._lanes > 1:
+            whole = vector(kind, self._lanes)
+            return self._text.line(f"add {whole} {counter}, splat ({kind} {operation.step})")
+        # A row that has left is counted on, past what its type holds at worst.
+        if shape.rows:
+            return self._text.line(f"add {kind} {counter}, {operation.step}")
+        return self._stepped(operation, counter, kind)
 
     def _going(self, operation: For | While, bounds: tuple[Lanes, Lanes] | None) -> Lanes:
         if isinstance(operation, While):

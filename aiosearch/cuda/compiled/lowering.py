@@ -1,25 +1,49 @@
-"""The way of a kernel to a function on this machine: passes, choices, LLVM IR, code."""
+"""The way of a kernel to a function on this machine: passes, choices, LLVM IR, code.
+
+Launches that follow each other, and loops around launches, become a function as well, a *region*,
+which every thread runs from its beginning to its end:
+
+    for (t = 0; t < 500; t++) { smooth<<<...>>>(a, b); smooth<<<...>>>(b, a); }
+
+So threads are woken once and not a thousand times. They count the launches alike; in each, they
+take chunks of blocks by raising a *ticket*, a word that holds the launch's number and its next
+block, until all blocks are done. Whoever finishes the last one makes it the ticket of the next
+launch. A thread that comes late finds a higher number and goes on to that launch, so nobody waits
+for a thread that the system runs elsewhere, only for blocks that somebody has begun.
+"""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from ..errors import CudaError
 from ..ir.operations import (
     Barrier,
+    CallOperation,
+    Compute,
+    ConstantOperand,
     For,
     IrValue,
     Load,
+    Operand,
+    Operation,
     ParallelFunction,
+    Region,
     SourceLocation,
     Store,
     Threads,
     Warp,
     While,
+    inner,
+    results,
+    used,
     walk,
 )
+from ..ir.types import ScalarType
 from ..passes.barriers import without_needless
 from ..passes.coalesced_access import coalesced
 from ..passes.coarsening import coarsened
@@ -27,7 +51,9 @@ from ..passes.fission import split
 from ..passes.minimum_cut import Policy
 from ..passes.simplification import simplified, specialized
 from . import backend
+from .arithmetic import VectorArithmetic
 from .emitter import Emitted, emitted
+from .llvm_text import TYPES, KernelText, literal
 from .shapes import Grouping
 
 _WARP = 32
@@ -63,8 +89,14 @@ class Choices:
     fuses: bool = False
     """Whether a host function's neighbouring launches become one, where that is legal; `tune` of a
     host function measures whether it is faster, which it need not be."""
+    merges: bool = True
+    """Whether a host function's launches, and loops around launches, are run by threads that are
+    woken once for all of them."""
     raises: bool = True
     """Whether a host function's loop nests become kernels."""
+    affine: bool = True
+    """Whether iterations of loop nests are looked for that need no order; one thread runs a nest
+    otherwise."""
     libraries: LibraryPolicy = LibraryPolicy.MEASURED
     """Who does a host function's calls of cuBLAS and cuDNN."""
 
@@ -162,6 +194,229 @@ def compiled(function: ParallelFunction, block: tuple[int, int, int], choices: C
     low = lowered(function, block, choices)
     address, memory = backend.loaded(low.emitted.text, low.emitted.name, alone=block == (1, 1, 1))
     return Code(address, low.emitted.scratch, low.emitted.assertions, low.blocks, memory)
+
+
+_CHUNKS = 8
+"""Of the blocks of a launch, for each thread."""
+_NEXT_BITS = 36
+"""Of a ticket, for the next block; what is above is the number of the launch."""
+_SPINS = 200
+"""Looks at a ticket before another thread of the machine is let run."""
+DONE_WORD = 16
+"""The word of a region's state that counts the blocks done; word 0 is the ticket."""
+STATE_WORDS = 32
+
+
+class LaunchRegion:
+    """Launches in a row, and each `For` around launches, which threads that are woken once run."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        self._operations = operations
+        whole = Region(tuple(operations))
+        self.inputs = sorted(used(whole), key=lambda item: item.number)
+        """What the operations use from outside."""
+        self.calls = [item for item in walk(whole) if isinstance(item, CallOperation)]
+        sizes = [[_whole(item) for item in call.operands[3:7]] for call in self.calls]
+        self.blocks: list[tuple[int, int, int]] = [(x, y, z) for x, y, z, _ in sizes]
+        """The block of each launch."""
+        self.shared = [item[3] for item in sizes]
+        self.functions: list[ParallelFunction] = []
+        """The kernel of each launch, once it has run."""
+        self.quick = False
+        """Whether waking another thread takes longer than all of it."""
+
+    @functools.cached_property
+    def _code(self) -> tuple[int, Any]:
+        text = _RegionText(self.inputs, self.functions).text(self._operations)
+        return backend.loaded(text, "region")
+
+    @property
+    def address(self) -> int:
+        """That of the code, which the first use compiles for the `functions`."""
+        return self._code[0]
+
+
+def _whole(operand: Operand) -> int:
+    assert isinstance(operand, ConstantOperand)
+    return int(operand.value)
+
+
+def joins(operation: Operation, kernels: Container[str], inside: Container[Operand]) -> bool:
+    """Whether an operation can be in a region; `inside` are values that the region computes.
+
+    What is no launch and no arithmetic is for the host alone, and so are pointers, whose addresses
+    are others in a kernel. A grid that a person's code computes may be none at all, which is looked
+    at before a launch.
+    """
+    match operation:
+        case CallOperation(name="launch", operands=operands, text=name):
+            fixed = all(isinstance(item, ConstantOperand) for item in operands[3:7])
+            outside = [item for item in operands[7:] if item.type is ScalarType.PTR]
+            outside += () if name in kernels else operands[:3]
+            return fixed and not any(item in inside for item in outside)
+        case Compute(result=result, operands=operands):
+            return bool(operands) and result.type is not ScalarType.PTR
+        case For(counter=counter, step=step, carried=carried, body=body):
+            lines = list(walk(body))
+            values = {item for line in lines for item in (*results(line), *inner(line))}
+            return (
+                step > 0
+                and not carried
+                and (counter.type.is_signed or counter.type.size < 8)
+                and any(isinstance(item, CallOperation) for item in lines)
+                and all(joins(item, kernels, {counter, *values}) for item in body.operations)
+            )
+        case _:
+            return False
+
+
+class _RegionText:
+    """Prints a `LaunchRegion` as LLVM IR.
+
+    The code takes words: what the operations use from outside, then for each launch the address of
+    its kernel, that of a word for a failed assertion, and those of the kernel's symbols.
+    """
+
+    def __init__(self, inputs: Sequence[IrValue], kernels: Sequence[ParallelFunction]) -> None:
+        self._lines = KernelText()
+        self._arithmetic = VectorArithmetic(self._lines)
+        self._values: dict[IrValue, str] = {}
+        self._inputs, self._kernels = inputs, iter(kernels)
+        self._word = 0
+
+    def text(self, operations: Sequence[Operation]) -> str:
+        lines = self._lines
+        for value in self._inputs:
+            self._values[value] = self._argument(value.type)
+        self._ticket = lines.line("inttoptr i64 %begin to ptr")
+        self._done = lines.line(f"getelementptr i64, ptr {self._ticket}, i64 {DONE_WORD}")
+        self._number = lines.stack("i64")
+        lines.emit(f"store i64 0, ptr {self._number}")
+        self._operations(operations)
+        lines.emit("ret void")
+        head = "define void @region(ptr %arguments, ptr %scratch, i64 %begin, i64 %end) {"
+        functions = backend.function_texts(sorted(self._arithmetic.required))
+        declared = [item for item in sorted(lines.declared) if item not in functions]
+        return "\n".join([*declared, functions, head, *lines.text, "}", ""])
+
+    def _argument(self, type: ScalarType) -> str:
+        """The next word, read as a `type`."""
+        lines, kind = self._lines, TYPES[type]
+        address = lines.line(f"getelementptr i64, ptr %arguments, i64 {self._word}")
+        self._word += 1
+        if type is not ScalarType.BOOL:
+            return lines.line(f"load {kind}, ptr {address}, align 8")
+        byte = lines.line(f"load i8, ptr {address}")
+        return lines.line(f"icmp ne i8 {byte}, 0")
+
+    def _operand(self, operand: Operand) -> str:
+        return literal(operand) if isinstance(operand, ConstantOperand) else self._values[operand]
+
+    def _operations(self, operations: Sequence[Operation]) -> None:
+        for operation in operations:
+            match operation:
+                case Compute(result=result, operands=operands):
+                    texts = [self._operand(item) for item in operands]
+                    self._values[result] = self._arithmetic.compute(operation, texts, 1)
+                case For():
+                    self._for(operation)
+                case CallOperation():
+                    self._launch(operation, next(self._kernels))
+                case _:
+                    raise CudaError(f"{operation.__class__.__name__} cannot be in a region")
+
+    def _for(self, operation: For) -> None:
+        type = operation.counter.type
+        low, high = (self._wide(item) for item in (operation.low, operation.high))
+        with self._lines.loop(low, high, operation.step) as counter:
+            if type.size < 8:
+                counter = self._lines.line(f"trunc i64 {counter} to {TYPES[type]}")
+            self._values[operation.counter] = counter
+            self._operations(operation.body.operations)
+
+    def _wide(self, operand: Operand) -> str:
+        """A whole number as an `i64`."""
+        if isinstance(operand, ConstantOperand) or operand.type.size == 8:
+            return self._operand(operand)
+        how = "sext" if operand.type.is_signed else "zext"
+        return self._lines.line(f"{how} {TYPES[operand.type]} {self._operand(operand)} to i64")
+
+    def _launch(self, call: CallOperation, kernel: ParallelFunction) -> None:
+        lines = self._lines
+        code, failure = (self._argument(ScalarType.PTR) for _ in range(2))
+        symbols = [self._argument(ScalarType.PTR) for _ in kernel.symbols]
+        grid = [self._wide(item) for item in call.operands[:3]]
+        passed = [(TYPES[item.type], self._operand(item)) for item in call.operands[7:]]
+        passed = [
+            ("i8", lines.line(f"zext i1 {text} to i8")) if kind == "i1" else (kind, text)
+            for kind, text in passed
+        ]
+        passed += [("ptr", item) for item in symbols]
+        passed += [("i64", item) for item in grid]
+        passed.append(("ptr", failure))
+        # Each thread has the arguments on its own stack, as it may be in another launch.
+        block = lines.stack(f"[{len(passed)} x i64]")
+        for place, (kind, text) in enumerate(passed):
+            address = lines.line(f"getelementptr i64, ptr {block}, i64 {place}")
+            lines.emit(f"store {kind} {text}, ptr {address}, align 8")
+        flat = lines.line(f"mul i64 {grid[0]}, {grid[1]}")
+        blocks = lines.line(f"mul i64 {flat}, {grid[2]}")
+        parts = lines.line(f"mul i64 %end, {_CHUNKS}")
+        least = lines.line(f"udiv i64 {blocks}, {parts}")
+        chunk = lines.call("@llvm.umax.i64", "i64", ("i64", least), ("i64", "1"))
+        self._chunks(blocks, chunk, f"call void {code}(ptr {block}, ptr %scratch, ")
+
+    def _chunks(self, blocks: str, chunk: str, call: str) -> None:
+        """Takes a `chunk` of this launch's blocks after another until all of them are done."""
+        lines, ticket = self._lines, self._ticket
+        look, present, take, work, last, rest, idle, wait, end = (
+            lines.new_label(item) for item in ("l", "p", "t", "w", "d", "r", "i", "y", "e")
+        )
+        spins = lines.stack("i64")
+        number = lines.line(f"load i64, ptr {self._number}")
+        lines.emit(f"store i64 0, ptr {spins}")
+        lines.jump(look)
+        lines.begin(look)
+        seen = lines.line(f"load atomic i64, ptr {ticket} acquire, align 8")
+        launch = lines.line(f"lshr i64 {seen}, {_NEXT_BITS}")
+        lines.split(lines.line(f"icmp eq i64 {launch}, {number}"), present, end)
+        lines.begin(present)
+        start = lines.line(f"and i64 {seen}, {(1 << _NEXT_BITS) - 1}")
+        lines.split(lines.line(f"icmp slt i64 {start}, {blocks}"), take, idle)
+        lines.begin(take)
+        raised = lines.line(f"add i64 {seen}, {chunk}")
+        pair = lines.line(
+            f"cmpxchg ptr {ticket}, i64 {seen}, i64 {raised} acq_rel monotonic, align 8"
+        )
+        lines.split(lines.line(f"extractvalue {{ i64, i1 }} {pair}, 1"), work, look)
+        lines.begin(work)
+        reached = lines.line(f"add i64 {start}, {chunk}")
+        stop = lines.call("@llvm.smin.i64", "i64", ("i64", reached), ("i64", blocks))
+        lines.emit(f"{call}i64 {start}, i64 {stop})")
+        count = lines.line(f"sub i64 {stop}, {start}")
+        before = lines.line(f"atomicrmw add ptr {self._done}, i64 {count} acq_rel, align 8")
+        total = lines.line(f"add i64 {before}, {count}")
+        lines.split(lines.line(f"icmp eq i64 {total}, {blocks}"), last, rest)
+        lines.begin(rest)
+        lines.emit(f"store i64 0, ptr {spins}")
+        lines.jump(look)
+        # Nobody looks at the count of blocks before the next ticket is out.
+        lines.begin(last)
+        lines.emit(f"store atomic i64 0, ptr {self._done} monotonic, align 8")
+        above = lines.line(f"add i64 {number}, 1")
+        following = lines.line(f"shl i64 {above}, {_NEXT_BITS}")
+        lines.emit(f"store atomic i64 {following}, ptr {ticket} release, align 8")
+        lines.jump(end)
+        # All blocks are taken, and some are not done: their threads may need this core.
+        lines.begin(idle)
+        turns = lines.line(f"load i64, ptr {spins}")
+        lines.emit(f"store i64 {lines.line(f'add i64 {turns}, 1')}, ptr {spins}")
+        lines.split(lines.line(f"icmp slt i64 {turns}, {_SPINS}"), look, wait)
+        lines.begin(wait)
+        lines.call("@sched_yield", "i32")
+        lines.jump(look)
+        lines.begin(end)
+        lines.emit(f"store i64 {lines.line(f'add i64 {number}, 1')}, ptr {self._number}")
 
 
 def _grouping(

@@ -9,6 +9,11 @@ once for each, and one that does not is shared by all of them.
 
     a[row * n + col]      stride 4, by row         b[k * n + col]     stride 4, shared
 
+A loop whose lanes begin apart, such as `for (j = threadIdx.x; j < n; j += 32)`, is left by them at
+different times. All of them step together until then, so what they count keeps its stride; in
+lanes that have left it is a number that nobody reads. Its first number has to stay one that fits,
+though, so lane 0 must be the last to leave: strides and steps go up, to an end that lanes share.
+
 A step in 32 bits is one in 64 bits only if nothing wraps on the way. For signed numbers C says so.
 For unsigned ones it has to be proved from ranges: threads are fewer than their block has, and a
 launch of 2^31 or more threads in one dimension is refused.
@@ -16,6 +21,7 @@ launch of 2^31 or more threads in one dimension is refused.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..ir.operations import (
@@ -35,6 +41,9 @@ from ..ir.operations import (
     Threads,
     Warp,
     While,
+    operands,
+    regions,
+    walk,
 )
 from ..ir.types import ScalarType
 
@@ -54,6 +63,8 @@ class Shape:
 UNIFORM = Shape(0)
 _LINEAR = frozenset({"add", "sub", "neg", "cast", "ptradd", "mul", "shl"})
 _MOST_THREADS = (1 << 31) - 1
+_LEAST_SIZE = 4
+"""Bytes of the whole numbers that have a step; C counts in no smaller ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +84,9 @@ class Grouping:
 class Shapes:
     """The shapes of the values in loops over threads, and what is known of their ranges."""
 
-    def __init__(self, grouping: Grouping) -> None:
+    def __init__(self, grouping: Grouping, body: Region) -> None:
         self._grouping = grouping
+        self._read = _operands(body)
         self.of: dict[IrValue, Shape] = {}
         self._ranges: dict[IrValue, tuple[int, int]] = {}
         self._by_row = grouping.rows > 1
@@ -134,12 +146,15 @@ class Shapes:
             self.of[left] = self[initial]
         if isinstance(operation, For):
             self._count(operation)
+        else:
+            self.block(operation.body, divergent=divergent)  # for ranges, which no shape changes
         while True:
             leaving = self.leaving(operation)
             # Lanes that leave early keep an old value while others go on, so no step survives.
             if leaving is not None:
-                for left in operation.carried:
-                    self.of[left] = Shape(None, self._by_row)
+                for place, left in enumerate(operation.carried):
+                    if not self._ascends(operation, place):
+                        self.of[left] = Shape(None, self._by_row)
             self.block(operation.body, divergent=divergent or leaving is not None)
             changed = False
             for left, last in zip(operation.carried, operation.body.yields, strict=True):
@@ -162,12 +177,56 @@ class Shapes:
         return Shape(None, low.rows or high.rows)
 
     def _count(self, operation: For) -> None:
-        low, high = self[operation.low], self[operation.high]
-        together = low.is_uniform and high.is_uniform
-        self.of[operation.counter] = UNIFORM if together else Shape(None, self._by_row)
-        bounds = self.range(operation.low), self.range(operation.high)
-        if bounds[0] is not None and bounds[1] is not None and operation.step > 0:
-            self._ranges[operation.counter] = (bounds[0][0], max(bounds[1][1] - 1, bounds[0][0]))
+        low, high, type = self[operation.low], self[operation.high], operation.counter.type
+        shape = Shape(None, self._by_row)
+        if low.is_uniform and high.is_uniform:
+            shape = UNIFORM
+        elif (
+            operation.step > 0
+            and high.stride == 0
+            and low.stride is not None
+            and low.stride >= 0
+            and type.size >= _LEAST_SIZE
+        ):
+            shape = low
+        self.of[operation.counter] = shape
+        first, end = self.range(operation.low), self.range(operation.high)
+        if first is not None and operation.step > 0:
+            last = end[1] if end is not None else _limits(type)[1]
+            self._ranges[operation.counter] = (first[0], max(last - 1, first[0]))
+
+    def _ascends(self, operation: For | While, place: int) -> bool:
+        """Whether what is `carried` at a place keeps its step although lanes leave the loop.
+
+        It has to be what a `while` counts up and compares with its end. Behind the loop nobody may
+        read it, as there it is what it was when its lane left.
+        """
+        left, last = operation.carried[place], operation.body.yields[place]
+        stride = self.of[left].stride
+        if isinstance(operation, For) or stride is None or stride < 0:
+            return False
+        if not left.type.is_signed or left.type.size < _LEAST_SIZE:
+            return False
+        lines = {
+            item.result: item for item in operation.body.operations if isinstance(item, Compute)
+        }
+        going = operation.body.yields[0]
+        test = lines.get(going) if isinstance(going, IrValue) else None
+        if test is None or test.name not in ("lt", "le") or test.operands[0] != last:
+            return False
+        # Frontends add unsigned sizes of a grid, so casts stand between the counter and the sum.
+        added = _without_casts(last, lines)
+        if added is None or added.name != "add" or operation.results[place] in self._read:
+            return False
+        for first, step in (added.operands, added.operands[::-1]):
+            origin = _without_casts(first, lines)
+            from_left = first == left or (
+                origin is not None and origin.name == "cast" and origin.operands[0] == left
+            )
+            span = self.range(step)
+            if from_left and span is not None and span[0] > 0 and self[step].stride == 0:
+                return self[test.operands[1]].stride == 0
+        return False
 
     # --- arithmetic
 
@@ -222,7 +281,12 @@ class Shapes:
         existing = [item for item in strides if item is not None]
         if name == "select":
             return existing[1] if existing[0] == 0 and existing[1] == existing[2] else None
-        if name not in _LINEAR or type.is_float or type is ScalarType.BOOL or type.size < 4:
+        if (
+            name not in _LINEAR
+            or type.is_float
+            or type is ScalarType.BOOL
+            or type.size < _LEAST_SIZE
+        ):
             return None
         match name:
             case "add" | "ptradd":
@@ -277,6 +341,35 @@ class Shapes:
             self._ranges[result] = (min(first[0], second[0]), max(first[1], second[1]))
 
 
+def _operands(body: Region) -> set[Operand]:
+    """All that a `body` or anything in it reads, or hands to what is around it."""
+    collected = set[Operand](body.yields)
+    for operation in walk(body):
+        collected.update(operands(operation))
+        for region in regions(operation):
+            collected.update(region.yields)
+    return collected
+
+
+def _without_casts(operand: Operand, lines: Mapping[IrValue, Compute]) -> Compute | None:
+    """What computes an operand, casts between whole numbers of one size looked through.
+
+    The last cast, of what none of these lines computes, stays.
+    """
+    line = lines.get(operand) if isinstance(operand, IrValue) else None
+    while line is not None and line.name == "cast":
+        (source,) = line.operands
+        further = lines.get(source) if isinstance(source, IrValue) else None
+        if (
+            further is None
+            or not source.type.is_integer
+            or source.type.size != line.result.type.size
+        ):
+            break
+        line = further
+    return line
+
+
 def _joined(left: Shape, right: Shape) -> Shape:
     return Shape(left.stride if left.stride == right.stride else None, left.rows or right.rows)
 
@@ -305,7 +398,11 @@ def _computed(name: str, existing: list[tuple[int, int]]) -> tuple[int, int] | N
     return None
 
 
-def _fits(existing: tuple[int, int], type: ScalarType) -> bool:
+def _limits(type: ScalarType) -> tuple[int, int]:
     bits = 8 * type.size
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if type.is_signed else (0, (1 << bits) - 1)
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if type.is_signed else (0, (1 << bits) - 1)
+
+
+def _fits(existing: tuple[int, int], type: ScalarType) -> bool:
+    low, high = _limits(type)
     return low <= existing[0] and existing[1] <= high

@@ -64,6 +64,28 @@ def run(
             helper.result()
 
 
+def run_region(
+    address: int, words: int, scratch_bytes: int, state_words: int, threads: int | None = None
+) -> None:
+    """Has threads run the region at an `address` together, until all its launches are done."""
+    code = _Kernel(address)
+    several = threads or default_threads()
+    state = np.zeros(state_words + _ALIGN // 8, np.int64)
+    ticket = -(-state.ctypes.data // _ALIGN) * _ALIGN
+
+    def work() -> None:
+        code(words, _scratch(scratch_bytes), ticket, several)
+
+    helpers = [_pool(several - 1).submit(work) for _ in range(several - 1)] if several > 1 else []
+    try:
+        work()
+    finally:
+        for helper in helpers:
+            # Without it all was done, if it has not begun; otherwise it only counts to the end.
+            if not helper.cancel():
+                helper.result()
+
+
 def _work(
     kernel: Callable[[int, int, int, int], None],
     arguments: int,

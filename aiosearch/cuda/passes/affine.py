@@ -12,22 +12,22 @@ loop inside of another becomes an outer one, which is an **interchange**; blocks
 carry something from one iteration to the next stay as they are: outside, they launch; inside, a
 thread runs them. A nest of which no loop is independent is a kernel of one thread.
 
-Whether two accesses f(I) and g(J) can meet is asked for a relation of the iterations, such as
-i < i' and all else anything. The difference f(I) - g(J) is linear, so over a box its least and
-greatest values are at corners, and if no number of bytes in which the two overlap is between them,
-or has the right remainder by the greatest common divisor of the coefficients, they do not meet. For
-example, with rows of 100 elements, 100 i + j and 100 i' + j' for i < i' differ by 1 at least. The
-corners of a triangle are taken to be those of the box around it, so a dependence may be seen where
-there is none, and never the other way round.
+Whether two accesses can meet is asked for a relation of the iterations, such as i < i' and all else
+anything; `dependences` answers it. Loops are independent together if one after the other is: for
+those chosen before, i = i', for the next i < i', for all the others anything. Then no order of
+threads makes a difference.
 
-Loops are independent together if one after the other is: for those chosen before, i = i', for the
-next i < i', for all the others anything. Then no order of threads makes a difference.
+Where no loop of a nest is independent, it is tried as several: each loop in it is distributed over
+single stores, and the outer one over what that leaves. Where that is no help either, the outer loop
+may launch what is in it, if most of that is independent; what is between, such as a norm that all
+columns are divided by, then becomes kernels of one thread. The last try is another order of the
+statements, which `reordering` writes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..ir.operations import (
@@ -47,6 +47,7 @@ from ..ir.operations import (
     Region,
     Store,
     While,
+    inner,
     operands,
     regions,
     results,
@@ -56,7 +57,9 @@ from ..ir.operations import (
 )
 from ..ir.types import ScalarType
 from .coarsening import NewValues
+from .dependences import CountedRange, NestAccess, Relation, outermost, overlap
 from .effects import AffineForm, Definitions
+from .reordering import Rewriting, orders, statements
 from .rewriter import substituted
 from .simplification import simplified
 
@@ -64,9 +67,15 @@ _FEWEST_ITERATIONS = 100
 """A nest of fewer is interpreted, which takes less than a hundredth of a second."""
 _FEWEST_PER_LAUNCH = 4096
 """A loop around launches of fewer iterations each is run within one thread instead."""
+_SCATTERED, _SHARED = 4.0, 0.25
+"""What an access costs that each lane does elsewhere, and one to a register or by all lanes."""
+_LITTLE = 16
+"""The part of a loop's body that may stand between its launches, as its reciprocal."""
 _ALONE = "nothing"
-_WIDE, _FLAT = (64, 16), (256, 1)
-"""Blocks of threads in two dimensions and in one."""
+_WIDE, _FLAT = (64, 16), 256
+"""Threads of a block in two dimensions, and in one at most."""
+_NARROWEST, _ENOUGH_BLOCKS = 32, 16
+"""Threads of a block in one dimension at least, and how many blocks are worth fewer threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,50 +93,29 @@ def raised(
     numbers: Mapping[IrValue, ConstantOperand],
     memory: Mapping[IrValue, int],
     prefix: str,
+    *,
+    affine: bool = True,
 ) -> RaisedFunction:
     """Makes launches of the nests of a host function.
 
     `numbers` are the parameters that are whole numbers, and `memory` says which piece of memory a
-    pointer is in: different pieces do not overlap.
+    pointer is in: different pieces do not overlap. Without `affine`, each nest is one thread's.
     """
     body = simplified(substituted(function.body, numbers))
     specialized = replace(function, body=body)
-    return _Raising(specialized, memory, prefix).raised()
-
-
-@dataclass(frozen=True, slots=True)
-class _Range:
-    """A loop and the least and greatest value of its counter, where they are known."""
-
-    loop: For
-    low: int
-    high: int
-
-    @property
-    def counter(self) -> IrValue:
-        return self.loop.counter
-
-    @property
-    def trips(self) -> int:
-        return max(self.high - self.low + 1, 0) // abs(self.loop.step) or 1
-
-
-@dataclass(frozen=True, slots=True)
-class _NestAccess:
-    """An access, with the loops around it from the outside in."""
-
-    root: IrValue | None
-    form: AffineForm | None
-    writes: bool
-    size: int
-    loops: tuple[_Range, ...]
+    return _Raising(specialized, memory, prefix, affine).raised()
 
 
 class _Raising:
     def __init__(
-        self, function: ParallelFunction, memory: Mapping[IrValue, int], prefix: str
+        self,
+        function: ParallelFunction,
+        memory: Mapping[IrValue, int],
+        prefix: str,
+        affine: bool,
     ) -> None:
         self._function = function
+        self._affine = affine
         self._memory = memory
         self._prefix = prefix
         self._definitions = Definitions(function)
@@ -135,6 +123,10 @@ class _Raising:
         self._read = _read(function.body)
         self._kernels: dict[str, ParallelFunction] = {}
         self._decisions: list[str] = []
+        self._cost = 0.0
+        """Of the launches since it was 0."""
+        self._between = False
+        """Whether what is looked at stands between launches."""
 
     def raised(self) -> RaisedFunction:
         body = self._block(self._function.body, ())
@@ -144,7 +136,7 @@ class _Raising:
 
     # --- which loops become what
 
-    def _block(self, block: Region, outer: tuple[_Range, ...]) -> Region:
+    def _block(self, block: Region, outer: tuple[CountedRange, ...]) -> Region:
         lines: list[Operation] = []
         for operation in block.operations:
             if isinstance(operation, For):
@@ -156,42 +148,146 @@ class _Raising:
                 lines.append(operation)
         return Region(tuple(lines), block.yields)
 
-    def _loop(self, loop: For, outer: tuple[_Range, ...]) -> list[Operation]:
+    def _loop(self, loop: For, outer: tuple[CountedRange, ...]) -> list[Operation]:
         bounds = self._range(loop, outer)
         if bounds is None or not _fits_a_kernel(loop) or self._read & set(loop.results):
             return [self._around(loop, outer if bounds is None else (*outer, bounds))]
         if self._iterations(loop, outer) < _FEWEST_ITERATIONS:
             return [loop]
-        if loop.carried:  # a number from turn to turn, which nobody reads behind the loop
-            return [self._launched(loop, outer, ())]
+        # What a loop carries is a number from turn to turn, which nobody reads behind it.
+        if loop.carried or not self._affine:
+            return self._alone(loop, outer)
         parts = self._distributed(loop, outer)
         if len(parts) > 1:
             return [line for part in parts for line in self._loop(part, outer)]
         independent = self._independent(loop, outer)
         if independent:
-            return [self._launched(loop, outer, independent)]
-        launches = self._launches(loop, outer, bounds)
-        if launches is not None:
-            return [launches]
-        return [self._launched(loop, outer, ())]
+            return self._launched((loop,), outer, independent)
+        lines = self._in_parts(loop, outer) or self._launches(loop, outer, bounds)
+        return lines or self._reordered(loop, outer, bounds) or self._alone(loop, outer)
 
-    def _launches(self, loop: For, outer: tuple[_Range, ...], bounds: _Range) -> For | None:
+    def _alone(self, loop: For, outer: tuple[CountedRange, ...]) -> list[Operation]:
+        """A nest in one thread; `_between` launches it becomes that with its neighbours."""
+        return [loop] if self._between else self._launched((loop,), outer, ())
+
+    def _in_parts(self, loop: For, outer: tuple[CountedRange, ...]) -> list[Operation]:
+        """The nest as several, one for each `Store`, if any of that is independent."""
+        bounds = self._range(loop, outer)
+        assert bounds is not None
+        whole = Region((replace(loop, body=self._single(loop.body, (*outer, bounds))),))
+        (finer,) = simplified(whole).operations
+        assert isinstance(finer, For)
+        parts = self._distributed(finer, outer, single=True)
+        if len(parts) < 2:
+            return []
+        before = dict(self._kernels), list(self._decisions)
+        lines = [line for part in parts for line in self._loop(part, outer)]
+        # Parts of which none is independent would only read memory once more.
+        if all(item.endswith(_ALONE) for item in self._decisions[len(before[1]) :]):
+            self._kernels, self._decisions = before
+            return []
+        return lines
+
+    def _single(self, block: Region, outer: tuple[CountedRange, ...]) -> Region:
+        """A block in which each `For` is distributed over single stores wherever that is legal."""
+        lines: list[Operation] = []
+        for operation in block.operations:
+            bounds = self._range(operation, outer) if isinstance(operation, For) else None
+            if not isinstance(operation, For) or bounds is None or operation.carried:
+                lines.append(operation)
+                continue
+            inner = replace(operation, body=self._single(operation.body, (*outer, bounds)))
+            lines += self._distributed(inner, outer, single=True)
+        return Region(tuple(lines), block.yields)
+
+    def _launches(
+        self, loop: For, outer: tuple[CountedRange, ...], bounds: CountedRange
+    ) -> list[Operation]:
         """The loop around launches of what is in it, if that is independent and much each time."""
-        if self._iterations(loop, outer) // bounds.trips < _FEWEST_PER_LAUNCH:
-            return None
-        kernels, decisions = dict(self._kernels), list(self._decisions)
+        # Waking a thread takes as long as thousands of iterations.
+        each = self._iterations(loop, outer) // bounds.trips
+        if each < _FEWEST_PER_LAUNCH:
+            return []
+        before = dict(self._kernels), list(self._decisions)
+        between, self._between = self._between, True
         body = self._block(loop.body, (*outer, bounds))
-        alone = any(item.endswith(_ALONE) for item in self._decisions[len(decisions) :])
-        if alone or any(isinstance(item, Load | Store) for item in walk(body)):
-            self._kernels, self._decisions = kernels, decisions
-            return None
+        self._between = between
+        # A body of which nothing is launched is better off as one kernel with its loop.
+        launches = len(self._kernels) > len(before[0])
+        whole = self._sequences(body, (*outer, bounds), each) if launches else None
+        if whole is None:
+            self._kernels, self._decisions = before
+            return []
         self._decisions.append(f"{loop.at}: iterations depend on earlier ones: launches")
-        return replace(loop, body=body)
+        return [replace(loop, body=whole)]
 
-    def _around(self, loop: For, outer: tuple[_Range, ...]) -> For:
+    def _reordered(
+        self, loop: For, outer: tuple[CountedRange, ...], bounds: CountedRange
+    ) -> list[Operation]:
+        """The nest with its statements in the cheapest of all `orders` that can be launched."""
+        if self._iterations(loop, outer) // bounds.trips < _FEWEST_PER_LAUNCH:
+            return []
+        computed = _defined(loop)
+
+        def meets(
+            a: NestAccess,
+            b: NestAccess,
+            relations: Mapping[IrValue, Relation],
+            clock: tuple[IrValue, IrValue, Relation],
+        ) -> bool:
+            return self._meet(a, b, relations, computed, clock)
+
+        listed = statements(loop, outer, self._range, self._accesses)
+        before = dict(self._kernels), list(self._decisions)
+        least, best, kept = math.inf, list[Operation](), before
+        for order, times in orders(listed, outer, meets):
+            nest = Rewriting(self._numbers, self._definitions).rewritten(listed, order, times)
+            span = None if nest is None else self._range(nest, outer)
+            if nest is None or span is None:
+                continue
+            # Each is written to the end, as only then it shows which lanes read from where.
+            self._cost = 0.0
+            lines = self._launches(nest, outer, span)
+            if lines and self._cost < least:
+                least, best, kept = self._cost, lines, (self._kernels, self._decisions)
+            self._kernels, self._decisions = dict(before[0]), list(before[1])
+        self._kernels, self._decisions = kept
+        return best
+
+    def _sequences(self, body: Region, outer: tuple[CountedRange, ...], each: int) -> Region | None:
+        """A body in which all that touches memory is launched; none if what stands alone is much,
+        beside the iterations of `each` turn."""
+        lines: list[Operation] = []
+        sequence: list[Operation] = []
+        inside: set[Operand] = set()
+        """What is computed from memory, which only the sequence itself can read."""
+
+        def launched() -> bool:
+            loops = [item for item in sequence if isinstance(item, For)]
+            if sum(self._iterations(item, outer) for item in loops) * _LITTLE > each:
+                return False
+            if any(not isinstance(item, Compute) for item in sequence):
+                lines.extend(self._launched(tuple(sequence), outer, ()))
+            sequence.clear()
+            return not inside & set(used(Region(tuple(lines))))
+
+        for operation in body.operations:
+            if any(isinstance(item, CallOperation) for item in walk(Region((operation,)))):
+                if not launched():
+                    return None
+                lines.append(operation)
+                continue
+            sequence.append(operation)
+            if isinstance(operation, Compute) and not inside & set(operation.operands):
+                lines.append(operation)
+            else:
+                inside.update(results(operation))
+        return Region(tuple(lines), body.yields) if launched() else None
+
+    def _around(self, loop: For, outer: tuple[CountedRange, ...]) -> For:
         return replace(loop, body=self._block(loop.body, outer))
 
-    def _range(self, loop: For, outer: Sequence[_Range]) -> _Range | None:
+    def _range(self, loop: For, outer: Sequence[CountedRange]) -> CountedRange | None:
         """Bounds of the counter over all iterations of the loops around it."""
         ends = []
         for bound, greatest in ((loop.low, False), (loop.high, True)):
@@ -201,13 +297,15 @@ class _Raising:
             span = _extremes(form, {item.counter: item for item in outer})
             if span is None:
                 return None
-            ends.append((span, greatest))
-        (low, _), (high, _) = ends
+            ends.append((span, greatest, form))
+        (low, _, least), (high, _, end) = ends
         if loop.step > 0:
-            return _Range(loop, low[0], high[1] - 1)
-        return _Range(loop, high[0] + 1, low[1])
+            last = replace(end, constant=end.constant - 1)
+            return CountedRange(loop, low[0], high[1] - 1, least, last)
+        last = replace(end, constant=end.constant + 1)
+        return CountedRange(loop, high[0] + 1, low[1], last, least)
 
-    def _iterations(self, loop: For, outer: Sequence[_Range]) -> int:
+    def _iterations(self, loop: For, outer: Sequence[CountedRange]) -> int:
         """How often the innermost bodies of a nest run at most."""
         bounds = self._range(loop, outer)
         if bounds is None:
@@ -221,13 +319,19 @@ class _Raising:
 
     # --- distribution
 
-    def _distributed(self, loop: For, outer: tuple[_Range, ...]) -> list[For]:
-        """The loop once for each nest in its body, if no later nest is needed by an earlier one."""
+    def _distributed(
+        self, loop: For, outer: tuple[CountedRange, ...], *, single: bool = False
+    ) -> list[For]:
+        """The loop once for each nest in its body, if no later nest is needed by an earlier one.
+
+        What is between nests stays together, unless each `single` store is to have a loop.
+        """
         groups: list[list[Operation]] = []
         for operation in loop.body.operations:
             if isinstance(operation, Compute):
                 continue
-            if isinstance(operation, For) or not groups or isinstance(groups[-1][-1], For):
+            ended = groups and isinstance(groups[-1][-1], For | Store if single else For)
+            if isinstance(operation, For) or not groups or ended:
                 groups.append([operation])
             else:
                 groups[-1].append(operation)
@@ -250,17 +354,18 @@ class _Raising:
         bounds = self._range(loop, outer)
         assert bounds is not None
         accesses = [self._accesses(Region(tuple(group)), (*outer, bounds)) for group in groups]
+        computed = _defined(loop)
         for place, earlier in enumerate(accesses):
             for later in accesses[place + 1 :]:
-                relations = {**_same(outer), loop.counter: "<"}
-                if self._any_meet(later, earlier, relations):
+                relations = {**_same(outer), loop.counter: bounds.later}
+                if self._any_meet(later, earlier, relations, computed):
                     return [loop]
         return [replace(loop, body=part) for part in parts]
 
     # --- dependences
 
-    def _accesses(self, block: Region, loops: tuple[_Range, ...]) -> list[_NestAccess]:
-        listed: list[_NestAccess] = []
+    def _accesses(self, block: Region, loops: tuple[CountedRange, ...]) -> list[NestAccess]:
+        listed: list[NestAccess] = []
         for operation in block.operations:
             match operation:
                 case Load(result=result):
@@ -278,21 +383,33 @@ class _Raising:
         return listed
 
     def _access(
-        self, operation: Load | Store, type: ScalarType, writes: bool, loops: tuple[_Range, ...]
-    ) -> _NestAccess:
+        self,
+        operation: Load | Store,
+        type: ScalarType,
+        writes: bool,
+        loops: tuple[CountedRange, ...],
+    ) -> NestAccess:
         root = self._definitions.root(operation.address.base)
         form = self._definitions.form(operation.address)
-        return _NestAccess(root, form, writes, type.size, loops)
+        return NestAccess(root, form, writes, type.size, loops)
 
     def _any_meet(
         self,
-        first: Sequence[_NestAccess],
-        second: Sequence[_NestAccess],
-        relations: Mapping[IrValue, str],
+        first: Sequence[NestAccess],
+        second: Sequence[NestAccess],
+        relations: Mapping[IrValue, Relation],
+        computed: Collection[IrValue],
     ) -> bool:
-        return any(self._meet(a, b, relations) for a in first for b in second)
+        return any(self._meet(a, b, relations, computed) for a in first for b in second)
 
-    def _meet(self, a: _NestAccess, b: _NestAccess, relations: Mapping[IrValue, str]) -> bool:
+    def _meet(
+        self,
+        a: NestAccess,
+        b: NestAccess,
+        relations: Mapping[IrValue, Relation],
+        computed: Collection[IrValue],
+        clock: tuple[IrValue, IrValue, Relation] | None = None,
+    ) -> bool:
         """Whether two accesses can touch the same, with their counters in these relations."""
         if not (a.writes or b.writes):
             return False
@@ -301,45 +418,30 @@ class _Raising:
         places = [self._memory.get(item.root) if item.root else None for item in (a, b)]
         if None not in places and places[0] != places[1]:
             return False
-        if a.root != b.root or a.form is None or b.form is None:
+        if a.root != b.root:
             return True
-        ranges = {item.counter: item for item in (*a.loops, *b.loops)}
-        left, right = dict(a.form.terms), dict(b.form.terms)
-        spans: list[_Span] = []
-        for value in {*left, *right, *relations}:
-            bounds = ranges.get(value)
-            if bounds is None:
-                # The same in both, if it is not computed by the nest.
-                if left.get(value, 0) != right.get(value, 0) or value in self._definitions.of:
-                    return True
-                continue
-            listed = _spans(
-                left.get(value, 0), right.get(value, 0), bounds, relations.get(value, "*")
-            )
-            if listed is None:
-                return False
-            spans += listed
-        return _reaches(spans, a.form.constant - b.form.constant, a.size, b.size)
+        return overlap(a, b, relations, computed, clock)
 
-    def _independent(self, loop: For, outer: tuple[_Range, ...]) -> tuple[_Range, ...]:
+    def _independent(self, loop: For, outer: tuple[CountedRange, ...]) -> tuple[CountedRange, ...]:
         """Loops of a nest whose iterations need no order, together."""
         bounds = self._range(loop, outer)
         assert bounds is not None
         chain = self._chain(bounds, outer)
         accesses = self._accesses(loop.body, (*outer, bounds))
-        chosen: list[_Range] = []
+        computed = _defined(loop)
+        chosen: list[CountedRange] = []
         remaining = [item for item in chain if item.loop.step == 1 and not item.loop.carried]
         while True:
             for item in remaining:
-                relations = {**_same(outer), **_same(chosen), item.counter: "<"}
-                if not self._any_meet(accesses, accesses, relations):
+                relations = {**_same(outer), **_same(chosen), item.counter: Relation.LESS}
+                if not self._any_meet(accesses, accesses, relations, computed):
                     chosen.append(item)
                     remaining.remove(item)
                     break
             else:
                 return tuple(chosen)
 
-    def _chain(self, bounds: _Range, outer: tuple[_Range, ...]) -> list[_Range]:
+    def _chain(self, bounds: CountedRange, outer: tuple[CountedRange, ...]) -> list[CountedRange]:
         """The loops from the outside in, as long as one has nothing in it but the next."""
         chain, around = [bounds], (*outer, bounds)
         while True:
@@ -356,41 +458,130 @@ class _Raising:
     # --- kernels
 
     def _launched(
-        self, loop: For, outer: tuple[_Range, ...], independent: tuple[_Range, ...]
-    ) -> CallOperation:
-        """The launch of a nest, whose kernel is written on the way."""
-        across = self._across(loop, outer, independent)
+        self,
+        nest: Sequence[Operation],
+        outer: tuple[CountedRange, ...],
+        independent: tuple[CountedRange, ...],
+    ) -> list[Operation]:
+        """The launch of a nest, whose kernel is written on the way, behind what its grid takes.
+
+        Where loops begin and end by counters of the host, so does the grid: of a triangle, each
+        launch has no more than its own part.
+        """
+        first = next(item for item in nest if not isinstance(item, Compute))
+        at = getattr(first, "at", self._function.at)
+        across = self._across(first, outer, independent) if isinstance(first, For) else None
         down = next((item for item in independent if item is not across), None)
         mapped = [item for item in (across, down) if item is not None]
         names = {item.counter: axis for item, axis in zip(mapped, "xy", strict=False)}
-        block = _WIDE if down is not None else _FLAT if across is not None else (1, 1)
-        grid = [-(-item.trips // size) for item, size in zip(mapped, block, strict=False)] + [1, 1]
-        kernel = self._kernel(loop, mapped, names)
+        block = _WIDE if down is not None else (_flat(mapped), 1)
+        lines: list[Operation] = []
+        grid: list[Operand] = []
+        lows: list[Operand] = []
+        for item, size in zip(mapped, block, strict=False):
+            low, count = self._extent(item, outer, independent, size, lines)
+            lows.append(low)
+            grid.append(count)
+        grid += [ConstantOperand(1, ScalarType.U32)] * (2 - len(grid))
+        kernel = self._kernel(nest, mapped, lows, names)
         self._kernels[kernel.name] = kernel
         which = " and ".join(item.counter.hint for item in mapped) or _ALONE
-        self._decisions.append(f"{loop.at}: threads along {which}")
-        shape = [*grid[:2], 1, *block, 1]
-        return CallOperation(
+        self._decisions.append(f"{at}: threads along {which}")
+        self._cost += self._reached(nest, outer, across)
+        shape = [ConstantOperand(size, ScalarType.U32) for size in (1, *block, 1)]
+        call = CallOperation(
             "launch",
             (
-                *(ConstantOperand(size, ScalarType.U32) for size in shape),
+                *grid,
+                *shape,
                 ConstantOperand(0, ScalarType.U64),
                 *(item.value for item in kernel.parameters),
             ),
             kernel.name,
             None,
-            loop.at,
+            at,
         )
+        return [*lines, call]
+
+    def _reached(
+        self,
+        nest: Sequence[Operation],
+        outer: tuple[CountedRange, ...],
+        across: CountedRange | None,
+    ) -> float:
+        """What a launch costs in the innermost loops, by how lanes reach memory, in loads."""
+        accesses = self._accesses(Region(tuple(nest)), outer)
+        deepest = max((len(item.loops) for item in accesses), default=0)
+        total = 0.0
+        for access in accesses:
+            if len(access.loops) < deepest:
+                continue
+            factors = dict(access.form.terms) if access.form is not None else {}
+            step = factors.get(across.counter, 0) if across is not None else 0
+            inner = access.loops[-1].counter if access.loops else None
+            # What no turn of the innermost loop moves is carried by it in a register.
+            still = across is not None and inner is not across.counter and inner not in factors
+            if access.form is None:
+                total += _SCATTERED
+            elif still or not step:
+                total += _SHARED
+            else:
+                total += 1 if step == access.size else _SCATTERED
+        longest = max((item.loops for item in accesses), key=len, default=())
+        return total * math.prod(item.trips for item in longest)
+
+    def _extent(
+        self,
+        item: CountedRange,
+        outer: tuple[CountedRange, ...],
+        independent: tuple[CountedRange, ...],
+        size: int,
+        lines: list[Operation],
+    ) -> tuple[Operand, Operand]:
+        """The first value of a counter in a launch, and how many blocks of a `size` it fills."""
+        type = item.counter.type
+        least = outermost(item.least, independent, outer, least=True)
+        greatest = outermost(item.greatest, independent, outer, least=False)
+        if least is None or greatest is None or not (least.terms or greatest.terms):
+            fixed = ConstantOperand(-(-item.trips // size), ScalarType.U32)
+            return ConstantOperand(item.low, type), fixed
+        low, high = (self._computed(form, type, lines) for form in (least, greatest))
+        # An empty range has one block, whose threads find that they have nothing to do.
+        apart, above, blocks, whole = (self._numbers.value(type) for _ in range(4))
+        count = self._numbers.value(ScalarType.U32)
+        enough = self._numbers.value(ScalarType.BOOL)
+        lines += [
+            Compute(apart, "sub", (high, low)),
+            Compute(above, "add", (apart, ConstantOperand(size, type))),
+            Compute(blocks, "div", (above, ConstantOperand(size, type))),
+            Compute(enough, "ge", (apart, ConstantOperand(0, type))),
+            Compute(whole, "select", (enough, blocks, ConstantOperand(1, type))),
+            Compute(count, "cast", (whole,)),
+        ]
+        return low, count
+
+    def _computed(self, form: AffineForm, type: ScalarType, lines: list[Operation]) -> Operand:
+        """The value of a form, from `lines` that are added."""
+        total: Operand = ConstantOperand(form.constant, type)
+        for value, factor in form.terms:
+            wide, product, following = (self._numbers.value(type) for _ in range(3))
+            lines += [
+                Compute(wide, "cast", (value,)),
+                Compute(product, "mul", (wide, ConstantOperand(factor, type))),
+                Compute(following, "add", (product, total)),
+            ]
+            total = following
+        return total
 
     def _across(
-        self, loop: For, outer: tuple[_Range, ...], independent: Sequence[_Range]
-    ) -> _Range | None:
+        self, loop: For, outer: tuple[CountedRange, ...], independent: Sequence[CountedRange]
+    ) -> CountedRange | None:
         """The independent loop along which most accesses are to neighbours, or to one place."""
         bounds = self._range(loop, outer)
         assert bounds is not None
         accesses = self._accesses(loop.body, (*outer, bounds))
 
-        def score(item: _Range) -> int:
+        def score(item: CountedRange) -> int:
             total = 0
             for access in accesses:
                 factor = None
@@ -402,20 +593,24 @@ class _Raising:
         return max(independent, key=score, default=None)
 
     def _kernel(
-        self, loop: For, mapped: Sequence[_Range], names: Mapping[IrValue, str]
+        self,
+        nest: Sequence[Operation],
+        mapped: Sequence[CountedRange],
+        lows: Sequence[Operand],
+        names: Mapping[IrValue, str],
     ) -> ParallelFunction:
         lines: list[Operation] = []
         counters: dict[IrValue, Operand] = {}
         sizes = {item.counter: item for item in mapped}
-        for item in mapped:
-            counters[item.counter] = self._index(names[item.counter], item, lines)
-        body = substituted(self._threads(Region((loop,)), sizes, counters), counters)
+        for item, low in zip(mapped, lows, strict=True):
+            counters[item.counter] = self._index(names[item.counter], item, low, lines)
+        body = substituted(self._threads(Region(tuple(nest)), sizes, counters), counters)
         # Bounds that are numbers are looked at once, in front of all loops.
         for item in mapped:
             if isinstance(item.loop.high, ConstantOperand):
                 inside = self._numbers.value(ScalarType.BOOL)
                 compare = Compute(inside, "lt", (counters[item.counter], item.loop.high))
-                body = Region((compare, If(inside, body, Region(), (), loop.at)))
+                body = Region((compare, If(inside, body, Region(), (), item.loop.at)))
         whole = simplified(Region((*lines, *body.operations)))
         parameter_of = {item.value: item for item in self._function.parameters}
         outside = sorted(used(whole), key=lambda item: item.number)
@@ -424,10 +619,13 @@ class _Raising:
             for item in outside
         )
         name = f"{self._prefix}{len(self._kernels)}"
-        function = ParallelFunction(name, parameters, whole, (), True, loop.at)
+        at = mapped[0].loop.at if mapped else self._function.at
+        function = ParallelFunction(name, parameters, whole, (), True, at)
         return replace(function, body=simplified(self._with_registers(whole)))
 
-    def _index(self, axis: str, item: _Range, lines: list[Operation]) -> Operand:
+    def _index(
+        self, axis: str, item: CountedRange, low: Operand, lines: list[Operation]
+    ) -> Operand:
         """The counter's value in a thread, from the indices of thread and block."""
         type = item.counter.type
         thread, block, size, start, flat = (self._numbers.value(ScalarType.U32) for _ in range(5))
@@ -440,11 +638,14 @@ class _Raising:
         ]
         wide, value = self._numbers.value(type), self._numbers.value(type, item.counter.hint)
         lines.append(Compute(wide, "cast", (flat,)))
-        lines.append(Compute(value, "add", (wide, ConstantOperand(item.low, type))))
+        lines.append(Compute(value, "add", (wide, low)))
         return value
 
     def _threads(
-        self, block: Region, mapped: Mapping[IrValue, _Range], counters: Mapping[IrValue, Operand]
+        self,
+        block: Region,
+        mapped: Mapping[IrValue, CountedRange],
+        counters: Mapping[IrValue, Operand],
     ) -> Region:
         """A nest in which the mapped loops are conditions: whether this thread has an iteration."""
         lines: list[Operation] = []
@@ -546,11 +747,25 @@ def _hoisted(loop: For) -> tuple[list[Operation], For]:
     return before, replace(loop, body=Region(tuple(lines), loop.body.yields))
 
 
+def _defined(loop: For) -> set[IrValue]:
+    """All values that may differ in another iteration of the `loop`."""
+    nest = walk(Region((loop,)))
+    return {item for line in nest for item in (*results(line), *inner(line))}
+
+
 def _read(block: Region) -> set[Operand]:
     """All that operations of a block use, or that leaves its branches and loops."""
     lines = list(walk(block))
     inner = [item.yields for line in lines for item in regions(line)]
     return set().union(block.yields, *map(operands, lines), *inner)
+
+
+def _flat(mapped: Sequence[CountedRange]) -> int:
+    """Threads of a block in one dimension: `_FLAT`, or as many as leave all cores several."""
+    size = _FLAT if mapped else 1
+    while size > _NARROWEST and mapped[0].trips < size * _ENOUGH_BLOCKS:
+        size //= 2
+    return size
 
 
 def _fits_a_kernel(loop: For) -> bool:
@@ -560,11 +775,11 @@ def _fits_a_kernel(loop: For) -> bool:
     )
 
 
-def _same(loops: Sequence[_Range]) -> dict[IrValue, str]:
-    return {item.counter: "=" for item in loops}
+def _same(loops: Sequence[CountedRange]) -> dict[IrValue, Relation]:
+    return {item.counter: Relation.SAME for item in loops}
 
 
-def _extremes(form: AffineForm, ranges: Mapping[IrValue, _Range]) -> tuple[int, int] | None:
+def _extremes(form: AffineForm, ranges: Mapping[IrValue, CountedRange]) -> tuple[int, int] | None:
     """The least and the greatest value of a form."""
     low = high = form.constant
     for value, factor in form.terms:
@@ -574,66 +789,3 @@ def _extremes(form: AffineForm, ranges: Mapping[IrValue, _Range]) -> tuple[int, 
         ends = sorted((factor * bounds.low, factor * bounds.high))
         low, high = low + ends[0], high + ends[1]
     return low, high
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """A part of a difference of addresses: multiples of a number, between two of them."""
-
-    divisor: int
-    low: int
-    high: int
-
-
-def _spans(first: int, second: int, bounds: _Range, relation: str) -> list[_Span] | None:
-    """The parts of `first * i - second * j` for i and j in a relation; none if no two are."""
-    low, high = bounds.low, bounds.high
-    if high < low or (relation == "<" and high == low):
-        return None
-    if relation == "=":
-        return _multiples(first - second, low, high)
-    if first == second:
-        return _multiples(first, low - high, -1 if relation == "<" else high - low)
-    if relation == "*":
-        return [*_multiples(first, low, high), *_multiples(-second, low, high)]
-    corners = [(low, low + 1), (low, high), (high - 1, high)]
-    values = [first * i - second * j for i, j in corners]
-    return [_Span(math.gcd(first, second), min(values), max(values))]
-
-
-def _multiples(factor: int, low: int, high: int) -> list[_Span]:
-    if not factor:
-        return []
-    first, last = sorted((factor * low, factor * high))
-    return [_Span(abs(factor), first, last)]
-
-
-def _reaches(spans: Sequence[_Span], constant: int, size: int, second: int) -> bool:
-    """Whether a sum of spans and a constant can be a distance at which two accesses overlap.
-
-    Where rows of 800 bytes meet columns of 8, a distance of less than a row is made of columns
-    alone, if these stay below a row together: 800 (i - i') + 8 (j - j') is 0 only if both are. So
-    the spans are taken by their size, the largest first.
-    """
-    low = constant + sum(item.low for item in spans)
-    high = constant + sum(item.high for item in spans)
-    if high <= -size or low >= second:
-        return False
-    largest = max((item.divisor for item in spans), default=0)
-    rows = [item for item in spans if item.divisor % largest == 0]
-    columns = [item for item in spans if item.divisor % largest]
-    if columns:
-        whole = round(constant / largest) * largest
-        inner = constant - whole
-        first, last = (
-            inner + sum(item.low for item in columns),
-            inner + sum(item.high for item in columns),
-        )
-        if first >= max(size, second) - largest and last <= largest - max(size, second):
-            apart = whole + sum(item.low for item in rows), whole + sum(item.high for item in rows)
-            return apart[0] <= 0 <= apart[1] and _reaches(columns, inner, size, second)
-    divisor = math.gcd(*(item.divisor for item in spans))
-    return any(
-        (apart - constant) % divisor == 0 if divisor else apart == constant
-        for apart in range(max(low, 1 - size), min(high, second - 1) + 1)
-    )
