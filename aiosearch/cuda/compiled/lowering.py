@@ -255,7 +255,8 @@ def joins(operation: Operation, kernels: Container[str], inside: Container[Opera
             outside += () if name in kernels else operands[:3]
             return fixed and not any(item in inside for item in outside)
         case Compute(result=result, operands=operands):
-            return bool(operands) and result.type is not ScalarType.PTR
+            pointers = any(item.type is ScalarType.PTR for item in (result, *operands))
+            return bool(operands) and not pointers
         case For(counter=counter, step=step, carried=carried, body=body):
             lines = list(walk(body))
             values = {item for line in lines for item in (*results(line), *inner(line))}

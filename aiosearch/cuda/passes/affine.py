@@ -273,7 +273,9 @@ class _Raising:
 
         for operation in body.operations:
             if any(isinstance(item, CallOperation) for item in walk(Region((operation,)))):
-                if not launched():
+                # What the host would read between launches of a loop, it would read slowly.
+                reads = any(isinstance(item, Load | Store) for item in walk(Region((operation,))))
+                if reads or not launched():
                     return None
                 lines.append(operation)
                 continue
