@@ -31,7 +31,7 @@ from aiosearch.tensor import (
 )
 from aiosearch.tensor.programs import BUILTINS, builtin
 
-PARTS, EACH = 4, 60
+PARTS, EACH = 4, 100
 SMALL = {"head": 2, "row": 4, "rank": 2, "batch": 2, "window_height": 3, "window_width": 3}
 
 
