@@ -3,9 +3,13 @@
 `uv run --group third-party python benchmarks/selfjudged.py [--random 10000] [--only NAME ...]`
 
 A program that does not agree with itself under the judge of floats can have no answer, whatever is
-found for it. Compared are the regions of the forty functions, of the models and training steps, and
-of the third-party functions that are installed, and random programs. A comparison that takes longer
-than `--seconds` of CPU counts as not judged.
+found for it. That both are the same terms plays no part, as it would be no help to a rewritten
+program; `verify` does accept equal terms. Where rounding does decide, as between two equal places
+of an `argmax`, the evidence has to name the value.
+
+Compared are the regions of the forty functions, of the models and training steps, and of the
+third-party functions that are installed, and random programs. A comparison that takes longer than
+`--seconds` of CPU counts as not judged.
 """
 
 from __future__ import annotations
@@ -47,6 +51,8 @@ class Comparison:
     name: str
     outcome: str
     """`AGREES`, or why it cannot be judged."""
+    named: bool
+    """Whether that names the value that says nothing, where it does not agree."""
     seconds: float
     """Of CPU."""
 
@@ -89,8 +95,10 @@ def compared(name: str, program: Program, seconds: float) -> Comparison:
     """Compares a program with itself."""
     started = time.process_time()
     signal.setitimer(signal.ITIMER_PROF, seconds)
+    named = False
     try:
         evidence = compare_floats(program, program)
+        named = bool(evidence.remark)
         outcome = AGREES if evidence.outcome == AGREES else str(evidence)
     except LateError as error:
         outcome = str(error)
@@ -98,7 +106,7 @@ def compared(name: str, program: Program, seconds: float) -> Comparison:
         outcome = f"{type(error).__name__}: {error}"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    return Comparison(name, outcome, time.process_time() - started)
+    return Comparison(name, outcome, named, time.process_time() - started)
 
 
 def late(number: int, frame: FrameType | None) -> None:
@@ -118,6 +126,13 @@ def tell(group: str, comparisons: Iterable[Comparison]) -> None:
         target=0,
         of=len(compared),
         reasons=[f"{each.name}: {each.outcome}" for each in without[:MOST_NAMES]],
+    )
+    figure(
+        f"not judged, and no value is named: {group}",
+        sum(not each.named for each in without),
+        "programs",
+        target=0,
+        of=len(without),
     )
     seconds = [each.seconds for each in compared]
     slowest = max(compared, key=lambda each: each.seconds)

@@ -455,6 +455,9 @@ class Noise:
             if not np.any(noise):
                 return NoisyArray(value)
             return settled(value, noise, lambda: any_unsure(*arguments))
+        # 1 to any power is 1, in whatever way it is computed, and so is any number to that of 0.
+        if function.name == "pow" and np.all(value == 1) and not np.any(noise):
+            return NoisyArray(value)
         if function.positive:
             noise = noise + self._underflow(value, lambda: _all_finite(values))
         return self._risky(value, noise, open_, *arguments)
@@ -557,8 +560,10 @@ class Noise:
         return x.moved(lambda array: _PLAIN.reshape(array, shape))
 
     def transpose(self, x: NoisyArray, axes: Sequence[int]) -> NoisyArray:
-        if tuple(axes) == tuple(range(x.value.ndim)):
-            return x
+        moving = [axis for axis in axes if x.value.shape[axis] != 1]
+        # Where axes of size one change places, no element does.
+        if moving == sorted(moving) and x.value.shape == tuple(x.value.shape[at] for at in axes):
+            return x  # the same object: see `subtract` and `compare`
         return x.moved(lambda array: _PLAIN.transpose(array, axes))
 
     def slice(self, x: NoisyArray, axis: int, start: Number, stop: Number, step: int) -> NoisyArray:

@@ -167,6 +167,23 @@ def test_functions_of_two_arguments_take_the_noise_of_both() -> None:
     assert np.all(noisy.spread <= np.abs(exact) * 1e-13)
 
 
+def test_one_to_any_power_is_one_for_certain() -> None:
+    """So that its whole number is 1, and its logarithm 0."""
+    one = measure(apply("exponential", X / 3, base=1), [1.0, 2.0, 3.0, 5.0])
+    assert one.certain
+    assert np.all(one.value == 1)
+    assert not measure(apply("pow", X / 3, X * 0), [1.0, 2.0, 3.0, 5.0]).spread.any()
+    assert measure(apply("exponential", X / 3, base=2), [1.0, 2.0, 3.0, 5.0]).spread.all()
+
+
+def test_a_transpose_that_moves_no_element_is_the_value_itself() -> None:
+    """What is compared with it is equal for certain."""
+    root = apply("sqrt", tensor("X", "f64", (3, 1, 1)))
+    for axes, certain in (((0, 2, 1), True), ((1, 0, 2), False)):
+        same = measure(apply("equal", root, apply("transpose", root, axes=axes)), [[[2.0]]] * 3)
+        assert bool(np.all(~same.unsure)) is certain
+
+
 def test_a_value_at_the_end_of_its_type_is_unsure() -> None:
     x = tensor("X", "f16", (4,))
     inputs = [np.float32([32752, 32736, 20000, 40000])]
