@@ -4,23 +4,29 @@
 
 Search algorithms race on the files without a device: `benchmarks/tuning.py --only replay`, and
 `aiosearch tune --replay FILE`. Nothing is isolated here, as these kernels neither crash nor hang:
-so a point costs little more than its compilation. Its seconds are the least of many calls on one
-core, in passes over the whole space that are minutes apart, since the goal of a replay would else
-be whichever point was lucky once. Points that are traced to the same program are one program, and
-have one time. What is printed is how far apart the even and the odd passes are: where that is more
-than the 5 % that a replay ends at, the file says more of the machine than of the kernel.
+so a point costs little more than its compilation.
+
+A record is of one core, and of processor time: what else runs on the machine takes none of it. It
+takes caches, and the other half of a core, though. So every call stands beside one of the
+reference, and a point's seconds are those of the reference times the median of the ratios, from
+passes over the whole space that are minutes apart. The goal of a replay would else be whichever
+point was lucky once. Points that are traced to the same program are one program, and have one time.
+What is printed is how far apart the even and the odd passes are: where that is more than the 5 %
+that a replay ends at, the file says more of the machine than of the kernel.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from statistics import median
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -35,9 +41,9 @@ from aiosearch.tuner.search.recordings import RecordedSpace
 from aiosearch.tuner.tunables import device_name
 
 PASSES = 6
-CALLS = 60
+CALLS = 30
 SECONDS = 0.1
-"""In each pass a program is called so often, or for so long, but four times in any case."""
+"""In each pass a program is called so often, or for so long, but three times in any case."""
 
 
 def record(name: str, folder: Path) -> None:
@@ -53,19 +59,19 @@ def record(name: str, folder: Path) -> None:
         _compiled(kernel, kernel.keywords(space, trace), arguments, wanted, programs)
         for trace in points
     ]
-    passes = [_timed(programs, seed) for seed in range(PASSES)]
-    least = {text: min(seconds[text] for seconds in passes) for text in programs}
+    beside = _called(jax.jit(kernel.reference).lower(*arguments).compile(), arguments)
+    passes = [_timed(programs, beside, seed) for seed in range(PASSES)]
+    base = median(seconds for timed in passes for pairs in timed.values() for _, seconds in pairs)
+    seconds = {text: base * _ratio(passes, text) for text in programs}
     measurements = [
-        Measurement(trace, least[text]) for trace, text in zip(points, texts, strict=True)
+        Measurement(trace, seconds[text]) for trace, text in zip(points, texts, strict=True)
     ]
     recorded = RecordedSpace.of(_report(kernel, call, measurements))
     recorded.save(folder / f"{name}.json")
     near = sum((entry.seconds or math.inf) <= 1.05 * recorded.best for entry in measurements)
-    halves = [
-        {text: min(seconds[text] for seconds in passes[half::2]) for text in programs}
-        for half in (0, 1)
-    ]
-    apart = sorted(abs(math.log(halves[0][text] / halves[1][text])) for text in programs)
+    apart = sorted(
+        abs(math.log(_ratio(passes[0::2], text) / _ratio(passes[1::2], text))) for text in programs
+    )
     sys.stdout.write(
         f"{name}: {len(points)} points, {len(programs)} programs, in"
         f" {time.monotonic() - started:.0f} s, best {recorded.best * 1e3:.3f} ms, {near} within 5 %"
@@ -87,28 +93,48 @@ def _compiled(
         values = np.asarray(compiled(*arguments))
         if not np.allclose(values, wanted, rtol=1e-3, atol=1e-3 * float(np.abs(wanted).max())):
             raise SystemExit(f"{options} computes another thing")
-        programs[text] = lambda: jax.block_until_ready(compiled(*arguments))
+        programs[text] = _called(compiled, arguments)
     return text
 
 
-def _timed(programs: Mapping[str, Callable[[], Any]], seed: int) -> dict[str, float]:
-    """Seconds of each program in one pass, in an order of its own."""
+def _called(compiled: Any, arguments: Any) -> Callable[[], Any]:
+    return lambda: jax.block_until_ready(compiled(*arguments))
+
+
+Pairs: TypeAlias = list[tuple[float, float]]
+"""Seconds of calls, each with those of the reference right before it."""
+
+
+def _timed(
+    programs: Mapping[str, Callable[[], Any]], reference: Callable[[], Any], seed: int
+) -> dict[str, Pairs]:
+    """Calls of each program in one pass, in an order of its own."""
     order = list(programs)
     # A stretch in which the machine is loud must not fall on neighbours in the space.
     Random(seed).shuffle(order)
-    return {text: _least(programs[text]) for text in order}
+    return {text: _beside(programs[text], reference) for text in order}
 
 
-def _least(call: Callable[[], Any]) -> float:
-    least, end = math.inf, time.perf_counter() + SECONDS
-    for at in range(CALLS):
-        before = time.perf_counter()
-        call()
-        after = time.perf_counter()
-        least = min(least, after - before)
-        if after > end and at >= 3:
-            break
-    return least
+def _beside(call: Callable[[], Any], reference: Callable[[], Any]) -> Pairs:
+    pairs: Pairs = []
+    spent = 0.0
+    call()  # the first call after another program finds its caches cold
+    while len(pairs) < 3 or (len(pairs) < CALLS and spent < SECONDS):
+        base, seconds = _seconds(reference), _seconds(call)
+        pairs.append((seconds, base))
+        spent += seconds
+    return pairs
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    before = time.process_time()
+    call()
+    return time.process_time() - before
+
+
+def _ratio(passes: Sequence[Mapping[str, Pairs]], text: str) -> float:
+    """How many times as long as the reference a program takes."""
+    return median(seconds / base for timed in passes for seconds, base in timed[text])
 
 
 def _array(argument: Any, at: int) -> Any:
@@ -142,6 +168,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "recorded")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
+    # Before jax starts its threads: with one core, processor time is that of the program.
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     for name in arguments.names:
         record(name, arguments.folder)
 

@@ -11,14 +11,17 @@ alternate: so what was never written, or is left of an earlier run, is not right
 first inputs come again at the end, four times, which shows races and inputs that were overwritten.
 
 How far is too far. The reference errs as well: by its distance from itself computed in float64 or,
-where its own casts forbid that, by how far its outputs move when each input moves by a unit in
-the last place. A candidate may err sixteen times as far (four times in half types), as sums in
-another order do; computing in a shorter type errs thousands of times as far, and is refused.
+where its own casts forbid that or it takes too long, by how far its outputs move when each input
+moves by a unit in the last place. A candidate may err sixteen times as far (four times in half
+types), as sums in another order do; computing in a shorter type errs thousands of times as far, and
+is refused.
 """
 
 from __future__ import annotations
 
+import asyncio
 import enum
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -128,9 +131,13 @@ class NumbersGate:
         call: KernelCall,
         reference: Compiled,
         seed: int,
+        precise_seconds: float | None = None,
     ) -> NumbersGate | Rejection:
-        """Runs the reference on all kinds of inputs; a rejection where it cannot be run at all."""
-        precise = await _precise(executor, kernel, call, reference)
+        """Runs the reference on all kinds of inputs; a rejection where it cannot be run at all.
+
+        In float64 it runs for so many seconds at most: no library has a fast convolution there.
+        """
+        precise = await _PreciseReference.of(executor, kernel, call, precise_seconds)
         trials: list[_Trial] = []
         for kind, inputs in input_kinds(call, seed).items():
             outputs = await executor.run(reference, inputs)
@@ -242,19 +249,48 @@ def _special(array: NumpyArray, random: np.random.Generator) -> NumpyArray:
     return array
 
 
-async def _precise(
-    executor: Executor, kernel: AnyTunable, call: KernelCall, reference: Compiled
-) -> Compiled | None:
-    """The reference in float64, where it has none of its own casts."""
-    if all(type_.dtype == "float64" for type_ in call.types):
-        return None
-    function, options = reference_of(kernel, call)
-    try:
-        wide = candidate(function, call, options, name="precise", widened=True)
-    except Exception:  # a function that is traced here raises what it likes
-        return None
-    compiled = await executor.compile(wide)
-    return None if isinstance(compiled, Failure) else compiled
+class _PreciseReference:
+    """The reference in float64, for as long as that takes no more time than it may."""
+
+    def __init__(
+        self, executor: Executor, compiled: Compiled | None, seconds: float | None
+    ) -> None:
+        self._executor = executor
+        self._compiled = compiled
+        self._left = seconds
+
+    @classmethod
+    async def of(
+        cls, executor: Executor, kernel: AnyTunable, call: KernelCall, seconds: float | None
+    ) -> _PreciseReference:
+        """Compiles it, where it has no casts of its own and no tolerance takes its place."""
+        function, options = reference_of(kernel, call)
+        exact = all(type_.dtype == "float64" for type_ in call.types)
+        if exact or kernel.tolerance is not None:
+            return cls(executor, None, seconds)
+        try:
+            wide = candidate(function, call, options, name="precise", widened=True)
+        except Exception:  # a function that is traced here raises what it likes
+            return cls(executor, None, seconds)
+        compiled = await executor.compile(wide)
+        return cls(executor, None if isinstance(compiled, Failure) else compiled, seconds)
+
+    async def outputs(self, inputs: list[NumpyArray]) -> tuple[NumpyArray, ...] | None:
+        """What it gives; nothing where it has failed, or has taken all of its time."""
+        if self._compiled is None:
+            return None
+        started = time.monotonic()
+        running = self._executor.run(self._compiled, [_widened(array) for array in inputs])
+        try:
+            outputs = await asyncio.wait_for(running, self._left)
+        except TimeoutError:
+            outputs = None
+        if self._left is not None:
+            self._left = max(0.0, self._left - (time.monotonic() - started))
+        if outputs is None or isinstance(outputs, Failure):
+            self._compiled = None  # on other inputs it would take as long, or fail as well
+            return None
+        return outputs
 
 
 def reference_of(kernel: AnyTunable, call: KernelCall) -> tuple[Pytree, Configuration]:
@@ -297,26 +333,15 @@ async def _bounds(
     kernel: AnyTunable,
     call: KernelCall,
     reference: Compiled,
-    precise: Compiled | None,
+    precise: _PreciseReference,
     inputs: list[NumpyArray],
     outputs: tuple[NumpyArray, ...],
 ) -> tuple[_Bound, ...] | None:
     if kernel.tolerance is not None:
         return tuple(_agreed(output, kernel.tolerance) for output in outputs)
     halves = any(type_.dtype in HALF for type_ in call.types)
-    truths: tuple[NumpyArray, ...] | Failure = outputs
-    if precise is not None:
-        wide = [_widened(array) for array in inputs]
-        truths = await executor.run(precise, wide)
-    exact = (
-        not isinstance(truths, Failure)
-        and len(truths) == len(outputs)
-        and all(
-            truth.dtype == np.float64 or not _is_floating(output)
-            for truth, output in zip(truths, outputs, strict=False)
-        )
-    )
-    if exact and not isinstance(truths, Failure) and precise is not None:
+    truths = await precise.outputs(inputs)
+    if truths is not None and _is_precise(truths, outputs):
         with np.errstate(invalid="ignore"):
             return tuple(
                 _bound(output, truth, np.abs(output - truth), halves)
@@ -330,6 +355,14 @@ async def _bounds(
             _bound(output, output, np.abs(output - nudged), halves)
             for output, nudged in zip(outputs, moved, strict=True)
         )
+
+
+def _is_precise(truths: Sequence[NumpyArray], outputs: Sequence[NumpyArray]) -> bool:
+    """Whether a reference in float64 has no casts of its own on the way to its outputs."""
+    return len(truths) == len(outputs) and all(
+        truth.dtype == np.float64 or not _is_floating(output)
+        for truth, output in zip(truths, outputs, strict=False)
+    )
 
 
 def _agreed(output: NumpyArray, tolerance: Tolerance) -> _Bound:

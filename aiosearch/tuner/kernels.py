@@ -228,9 +228,13 @@ def _found(module, file, qualname, path):
 _function = _found({module!r}, {file!r}, {qualname!r}, {path!r})
 """
 
+CUSTOM_CALLS = {"cpu_csr_sparse_dense_ffi": "jax.experimental.sparse"}
+"""Kernels of jax that are linked where a module is imported, and not promised to other versions."""
+
 _PORTABLE = """\
 import base64
 import jax
+{imports}
 from jax import export
 
 _exported = export.deserialize(bytearray(base64.b85decode({text!r})))
@@ -427,6 +431,11 @@ def _portable(
         options = {name: value for name, value in keywords.items() if name not in filled.keywords}
         return function(*filled.arguments, **filled.keywords, **options)
 
-    specs = placeholders(types)
-    text = base64.b85encode(export.export(jax.jit(flat))(*specs).serialize()).decode()
-    return _PORTABLE.format(text=text)
+    # Whoever runs it runs the jax that is here.
+    unchecked = [export.DisabledSafetyCheck.custom_call(target) for target in CUSTOM_CALLS]
+    exported = export.export(jax.jit(flat), disabled_checks=unchecked)(*placeholders(types))
+    linked = [CUSTOM_CALLS[target] for target in CUSTOM_CALLS if target in exported.mlir_module()]
+    return _PORTABLE.format(
+        imports="\n".join(f"import {module}" for module in linked),
+        text=base64.b85encode(exported.serialize()).decode(),
+    )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from .reports import TuningReport
+from .reports import TuningReport, seconds_text
 from .search.proposals import Measurement
 
 WIDTH, HEIGHT, MARGIN = 420.0, 260.0, 48.0
@@ -21,6 +21,7 @@ class _Panel:
         self._log_x = log_x
         self._y = _bounds(list(map(math.log10, ys)))
         self._x = _bounds([math.log10(x) if log_x else x for x in xs])
+        self._ends = sorted({min(xs), max(xs)})
         self.parts: list[str] = []
 
     def x(self, value: float) -> float:
@@ -49,11 +50,16 @@ class _Panel:
             f'<text x="{self._left}" y="{MARGIN - 12}">{escape(title)}</text>'
             f'<text x="{right}" y="{bottom + 34}" text-anchor="end">{escape(below)}</text>'
         )
-        for power in range(math.ceil(self._y[0]), math.floor(self._y[1]) + 1):
-            y = self.y(10.0**power)
+        for value in _ticks(*self._y):
             self.parts.append(
-                f'<text class="tick" x="{self._left - 4}" y="{y + 4:.1f}" text-anchor="end">'
-                f"{_seconds(power)}</text>"
+                f'<text class="tick" x="{self._left - 4}" y="{self.y(value) + 4:.1f}"'
+                f' text-anchor="end">{seconds_text(value)}</text>'
+            )
+        for value in _ticks(*self._x) if self._log_x else self._ends:
+            text = seconds_text(value) if self._log_x else f"{value:g}"
+            self.parts.append(
+                f'<text class="tick" x="{self.x(value):.1f}" y="{bottom + 14}"'
+                f' text-anchor="middle">{text}</text>'
             )
 
 
@@ -74,7 +80,9 @@ def picture(report: TuningReport) -> str:
 def _times(report: TuningReport, timed: Sequence[Measurement]) -> _Panel:
     seconds = [entry.seconds or 1.0 for entry in timed]
     panel = _Panel(0, seconds, [1, len(report.measurements)], log_x=False)
-    panel.axes("seconds of each point, and the fastest so far", "trials")
+    rejected = len(timed) < len(report.measurements)
+    below = "trials; hollow ones were turned away" if rejected else "trials"
+    panel.axes("seconds of each point, and the fastest so far", below)
     fastest, steps = math.inf, list[tuple[float, float]]()
     for trial, entry in enumerate(report.measurements, 1):
         title = f"{entry.trace.decisions}"
@@ -106,9 +114,16 @@ def _bounds(values: Sequence[float]) -> tuple[float, float]:
     return low - edge, high + edge
 
 
-def _seconds(power: int) -> str:
-    names = {0: "1 s", -1: "100 ms", -2: "10 ms", -3: "1 ms", -4: "100 us", -5: "10 us", -6: "1 us"}
-    return names.get(power, f"1e{power} s")
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers between two logarithms: one, two and five of each power, fewer of many powers.
+
+    Where that leaves fewer than two, both ends: a picture without numbers says nothing.
+    """
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    digits = (1, 2, 5) if len(powers) <= 4 else (1,)
+    values = [digit * 10.0**power for power in powers for digit in digits]
+    inside = [value for value in values if low <= math.log10(value) <= high]
+    return inside if len(inside) > 1 else [10.0**low, 10.0**high]
 
 
 def _svg(parts: Sequence[str], width: float, height: float) -> str:

@@ -59,6 +59,8 @@ from .types import Configuration, Options, Pytree
 
 BATCH = 4
 SECONDS = 60.0
+PRECISE_SHARE = 0.1
+"""Of the time of a search, for what the reference gives in float64."""
 MOST_TIMED = 256
 """Of more that were timed, the slower ones have no part in the last race anyway."""
 FINAL_ROUNDS = 41
@@ -394,7 +396,11 @@ class TuningSession:
         kernel, call = self._kernel, self._call
         default, compiled = await self._default()
         self._reference = await self._compiled_reference(compiled)
-        gate = await NumbersGate.prepare(self._executor, kernel, call, self._reference, self._seed)
+        whole = self._budget.seconds
+        gate = await NumbersGate.prepare(
+            self._executor, kernel, call, self._reference, self._seed,
+            None if whole is None else PRECISE_SHARE * whole,
+        )  # fmt: skip
         if isinstance(gate, Rejection):
             raise TunerError(f"the reference of {kernel.name} does not run: {gate}")
         self._numbers = gate

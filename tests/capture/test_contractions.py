@@ -43,6 +43,37 @@ GROUPED: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...]]] 
         (3, 9, 8),
         (4, 2, 8),
     ),
+    "transposed": (
+        lambda x, w: lax.conv_general_dilated(
+            x,
+            w,
+            (1, 1),
+            [(2, 2), (2, 2)],
+            lhs_dilation=(2, 2),
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        ),
+        (1, 4, 4, 6),
+        (4, 4, 6, 5),
+    ),
+    "transposed in groups, cropped and in strides": (
+        lambda x, w: lax.conv_general_dilated(
+            x,
+            w,
+            (2, 1),
+            [(1, 0), (-1, 3)],
+            lhs_dilation=(2, 3),
+            rhs_dilation=(1, 2),
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            feature_group_count=2,
+        ),
+        (2, 3, 4, 4),
+        (3, 2, 2, 6),
+    ),
+    "transposed, with taps that lie outside": (
+        lambda x, w: lax.conv_general_dilated(x, w, (1,), [(7, 2)], lhs_dilation=(3,)),
+        (2, 3, 1),
+        (4, 3, 2),
+    ),
     "the gradient of a depthwise one": (
         jax.grad(
             lambda x, w: lax.conv_general_dilated(
@@ -72,3 +103,19 @@ def test_a_convolution_in_groups_is_what_jax_computes(name: str) -> None:
     module: dict[str, Any] = {}
     exec(emit(program), module)
     np.testing.assert_allclose(module[names(program)[0]](*arrays), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in GROUPED if name.startswith("transposed")])
+def test_an_infinity_among_the_filters_leaves_holes_and_padding_alone(name: str) -> None:
+    """Wherever jax's result is finite, the program's is the same."""
+    function, image, filters = GROUPED[name]
+    random = np.random.default_rng(0)
+    arrays = [random.normal(size=shape).astype(np.float32) for shape in (image, filters)]
+    arrays[1].flat[0] = np.inf
+    with np.errstate(invalid="ignore"):
+        (given,) = run(capture(function, *arrays).program, arrays)
+    wanted = np.asarray(function(*arrays))
+    finite = np.isfinite(wanted)
+    assert finite.any()
+    assert not finite.all()
+    np.testing.assert_allclose(given[finite], wanted[finite], rtol=1e-4, atol=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from aiosearch.measure import Act, Cause, MockExecutor, Stage
+from aiosearch.measure import Act, Cause, Compiled, MockExecutor, Stage
+from aiosearch.measure.executor import Inputs
 from aiosearch.tuner import (
     RecordTable,
     Sampler,
@@ -26,7 +28,8 @@ from aiosearch.tuner import (
     tunable,
     tune,
 )
-from aiosearch.tuner.kernels import KernelCall
+from aiosearch.tuner.gates import NumbersGate
+from aiosearch.tuner.kernels import KernelCall, candidate
 from aiosearch.tuner.space.traces import point_key
 
 X = jax.ShapeDtypeStruct((8, 16), jnp.float32)
@@ -131,6 +134,49 @@ async def test_a_point_that_is_less_precise_does_not_win(kernel: Tunable[..., An
     with np.errstate(over="ignore"):
         report = await tuned(kernel, acts)
     assert report.rejected == {"numbers": 1}
+
+
+class CountingExecutor(MockExecutor):
+    """Counts the runs of each candidate; that of float64 never ends, or fails as its act says."""
+
+    def __init__(self, acts: Mapping[str, Act], *, endless: bool) -> None:
+        super().__init__(acts)
+        self.runs: Counter[str] = Counter()
+        self._endless = endless
+
+    async def run(self, compiled: Compiled, inputs: Inputs) -> Any:
+        self.runs[compiled.candidate.name] += 1
+        if self._endless and compiled.candidate.name == "precise":
+            await asyncio.Event().wait()
+        return await super().run(compiled, inputs)
+
+
+@pytest.mark.parametrize("endless", [False, True])
+async def test_a_reference_that_float64_is_too_slow_for_is_asked_once(
+    kernel: Tunable[..., Any], endless: bool
+) -> None:
+    """Its outputs for inputs that moved by a unit in the last place say how exact it is."""
+    acts = {**all_right(), "precise": act(1.0, fails=(Stage.RUN, Cause.HUNG))}
+    acts["wrong"] = act(1e-4, lambda inputs: (inputs[0] * np.float32(2.0001),))
+    async with CountingExecutor(acts, endless=endless) as executor:
+        call = KernelCall((X,))
+        builds = {
+            name: await executor.compile(candidate(reference, call, {}, name=name))
+            for name in ("reference", "wrong")
+        }
+        right, wrong = builds["reference"], builds["wrong"]
+        assert isinstance(right, Compiled)
+        assert isinstance(wrong, Compiled)
+        gate = await NumbersGate.prepare(
+            executor, kernel, call, right, 0, precise_seconds=0.01 if endless else None
+        )
+        assert isinstance(gate, NumbersGate)
+        assert len(gate.kinds) == 5
+        assert executor.runs["precise"] == 1
+        assert await gate.admit(right) is None
+        rejection = await gate.admit(wrong)
+    assert rejection is not None
+    assert rejection.gate == "numbers"
 
 
 @pytest.mark.parametrize("stage", list(Stage))

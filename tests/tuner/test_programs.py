@@ -51,6 +51,28 @@ def test_points_compute_the_function_on_both_printers(target: KernelTarget) -> N
         assert values == pytest.approx(np.asarray(normed(X, W)), abs=1e-4)
 
 
+def test_a_transposed_convolution_is_finite_wherever_that_of_jax_is() -> None:
+    """Neither a hole of the image nor its padding meets an infinity of the weights."""
+
+    def transposed(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.lax.conv_general_dilated(
+            x, w, (1, 1), [(2, 2), (2, 2)], lhs_dilation=(2, 2),
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        )  # fmt: skip
+
+    x = jax.random.normal(jax.random.key(0), (1, 3, 3, 8))
+    w = jax.random.normal(jax.random.key(1), (4, 4, 8, 8)).at[0, 0, 0, 0].set(jnp.inf)
+    kernel = tunable_program(transposed, target=HOST)
+    expected = np.asarray(jax.jit(transposed)(x, w))
+    finite = np.isfinite(expected)
+    assert finite.any()
+    assert not finite.all()
+    forms = {trace.decisions[FORM]: trace for trace in kernel.seeds(KernelCall((x, w)))}
+    for trace in forms.values():
+        values = np.asarray(kernel.original(x, w, **trace.decisions))
+        assert values[finite] == pytest.approx(expected[finite], abs=1e-4), trace.decisions
+
+
 def test_a_result_has_the_form_that_the_function_gives_it() -> None:
     def halves(x: jax.Array) -> dict[str, tuple[jax.Array]]:
         return {"sum": (x.sum(-1),), "twice": (x * 2,)}

@@ -14,6 +14,7 @@ import pytest
 from aiosearch.tuner import TunerError, tune
 from aiosearch.tuner.kernels import KernelCall
 from aiosearch.tuner.schedules.sparse import (
+    COMPRESSED,
     STANDARD,
     blocked_rows,
     tunable_sddmm,
@@ -87,7 +88,7 @@ def test_every_schedule_of_spmm_multiplies_the_dense_matrix(block: tuple[int, in
     columns, values, dense = spmm_arguments(block)
     wanted = (matrix @ np.asarray(dense).reshape(16, 8)).reshape(-1, block[0], 8)
     branches = _compute(tunable_spmm(), (columns, values, dense), wanted)
-    assert {"XLA", "XLA in chunks", "SRSR", "before the kernel"} <= branches
+    assert {"XLA", "XLA in chunks", COMPRESSED, "SRSR", "before the kernel"} <= branches
 
 
 @pytest.mark.parametrize("block", [(1, 1), (2, 4)])
@@ -117,7 +118,9 @@ def _compute(kernel: Any, arguments: tuple[Any, ...], wanted: Any) -> set[str]:
     return branches
 
 
-@pytest.mark.parametrize("branch", ["XLA", "XLA in chunks", "XLA, all products", "as it is"])
+@pytest.mark.parametrize(
+    "branch", ["XLA", "XLA in chunks", "XLA, all products", COMPRESSED, "as it is"]
+)
 def test_what_lies_where_there_is_no_block_counts_as_nothing(branch: str) -> None:
     """Neither an infinity of a row, nor one that stands where values were filled up."""
     columns, left, right = sddmm_arguments()
@@ -125,8 +128,9 @@ def test_what_lies_where_there_is_no_block_counts_as_nothing(branch: str) -> Non
     assert absent.any()
     decisions: dict[str, Any] = dict.fromkeys(MODULES, "as it is") | {"library_call": branch}
     decisions["chunk"] = 1
-    values = tunable_sddmm().original(columns, left.at[:].set(jnp.inf), right, **decisions)
-    assert not np.asarray(values)[absent].any()
+    if branch != COMPRESSED:  # which has no products at places
+        values = tunable_sddmm().original(columns, left.at[:].set(jnp.inf), right, **decisions)
+        assert not np.asarray(values)[absent].any()
     if branch == "XLA, all products":
         return
     columns, values, dense = spmm_arguments()
@@ -134,6 +138,25 @@ def test_what_lies_where_there_is_no_block_counts_as_nothing(branch: str) -> Non
     product = tunable_spmm().original(columns, filled, dense, **decisions)
     expected = tunable_spmm().original(columns, values, dense, **decisions)
     assert np.asarray(product) == pytest.approx(np.asarray(expected))
+    infinite = dense.at[0].set(jnp.inf)  # a row that a place which is none must not meet
+    blocks = np.asarray(columns) == 0
+    untouched = ~blocks.any(axis=1)
+    assert untouched.any()
+    values = np.asarray(tunable_spmm().original(columns, filled, infinite, **decisions))
+    assert np.isfinite(values[untouched]).all()
+
+
+def test_untuned_a_sparse_product_runs_as_the_library_of_its_types() -> None:
+    def untuned(kernel: Any, arguments: tuple[Any, ...]) -> str:
+        decisions = kernel.default(KernelCall(arguments)).decisions
+        return str(decisions["library_call"])
+
+    columns, values, dense = spmm_arguments((1, 1))
+    assert untuned(tunable_spmm(), (columns, values, dense)) == COMPRESSED
+    assert untuned(tunable_spmm(), spmm_arguments((2, 4))) == "XLA"
+    halves = (values.astype(jnp.bfloat16), dense.astype(jnp.bfloat16))
+    assert untuned(tunable_spmm(), (columns, *halves)) == "XLA"
+    assert untuned(tunable_sddmm(), sddmm_arguments((1, 1))) == "XLA"
 
 
 @pytest.mark.timeout(400)

@@ -14,10 +14,13 @@ from typing import Any, TypeAlias
 from ...tensor import DType, apply
 from ...tensor.types import HALVES
 from ..values import TracedValue, element_type, pointwise, reshaped, uniform, whole
-from .data_movement import sliced, spread, transposed
+from .data_movement import padded, row, sliced, spread, transposed
 from .registry import demand, reads
 
 _Axes: TypeAlias = Sequence[int]
+
+MOST_TAPS = 32
+"""As many taps along an axis are added up one by one where an image has holes."""
 
 
 @reads("dot_general")
@@ -98,23 +101,115 @@ def _convolution(
     images, channels, *places = dimension_numbers.lhs_spec
     features, inputs, *window = dimension_numbers.rhs_spec
     image = transposed(image, [images, *places, channels])
-    for axis, ((low, high), step) in enumerate(zip(padding, lhs_dilation, strict=True), 1):
-        # A dilated image has zeros between its elements: that is a transposed convolution.
+    filters = transposed(filters, [*window, inputs, features])
+    if max(lhs_dilation) > 1 and max(filters.shape[:-2]) <= MOST_TAPS:
+        convolved = _placed_products(
+            image, filters, padding, lhs_dilation, rhs_dilation, feature_group_count
+        )
+        for axis, step in enumerate(window_strides, 1):
+            convolved = sliced(convolved, axis, 0, convolved.shape[axis], step)
+    else:
+        convolved = _windowed(
+            image, filters, window_strides, padding, lhs_dilation, rhs_dilation,
+            feature_group_count,
+        )  # fmt: skip
+    batch, feature, *spots = dimension_numbers.out_spec
+    order = {batch: 0, feature: len(spots) + 1, **{at: 1 + i for i, at in enumerate(spots)}}
+    return _cast(transposed(convolved, [order[axis] for axis in range(convolved.rank)]), dtype)
+
+
+def _windowed(
+    image: TracedValue,
+    filters: TracedValue,
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    steps: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> TracedValue:
+    """The convolution of an image whose elements are `steps` apart, with zeros between them."""
+    for axis, ((low, high), step) in enumerate(zip(padding, steps, strict=True), 1):
         image = spread(image, uniform(0, (), image.dtype), axis, step - 1)
         image = sliced(image, axis, max(0, -low), image.shape[axis] - max(0, -high))
     convolved = apply(
         "convolution",
         image.full(),
-        transposed(filters, [*window, inputs, features]).full(),
-        strides=tuple(window_strides),
+        filters.full(),
+        strides=tuple(strides),
         low=tuple(max(0, low) for low, _ in padding),
         high=tuple(max(0, high) for _, high in padding),
-        dilation=tuple(rhs_dilation),
-        groups=feature_group_count,
+        dilation=tuple(dilation),
+        groups=groups,
     )
-    batch, feature, *spots = dimension_numbers.out_spec
-    order = {batch: 0, feature: len(spots) + 1, **{at: 1 + i for i, at in enumerate(spots)}}
-    ordered = transposed(
-        whole(convolved, image.dtype), [order[axis] for axis in range(convolved.type.rank)]
-    )
-    return _cast(ordered, dtype)
+    return whole(convolved, image.dtype)
+
+
+def _placed_products(
+    image: TracedValue,
+    filters: TracedValue,
+    padding: Sequence[tuple[int, int]],
+    steps: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> TracedValue:
+    """A transposed convolution: every element times every tap, each product put to its place.
+
+    Problem: jax multiplies no tap with a hole of the image or with its padding, so an infinity
+    among the filters leaves the results alone whose tap meets a hole; times a zero that stands
+    there it would be NaN. So zeros are put among the products, whose sum they leave as it is. With
+    elements a and b two apart, padding of one on either side, and taps p, q, r, the windows of
+    0 a 0 b 0 are three:
+
+        p meets 0 a 0    q meets a 0 b    r meets 0 b 0    result: aq, ap + br, bq
+
+    Element i times tap t is a part of the result at `step * i + low - dilation * t`: a times p at
+    1, times q at 0, and times r at -1, which is outside. The products are one contraction over
+    channels, of the image without its holes.
+    """
+    exact = image.dtype
+    if exact in HALVES:  # a convolution rounds its sum once, and not after each tap
+        image, filters = _cast(image, DType.F32), _cast(filters, DType.F32)
+    count, window = len(steps), filters.shape[:-2]
+    images, *places = image.shape[:-1]
+    inputs, features = filters.shape[-2:]
+    if groups == 1:
+        products = _product(image, transposed(filters, [count, *range(count), count + 1]), 0, 1)
+    else:
+        share = features // groups
+        cut = whole(reshaped(image.full(), (images, *places, groups, inputs)), image.dtype)
+        parts = whole(reshaped(filters.full(), (*window, inputs, groups, share)), image.dtype)
+        products = _product(
+            transposed(cut, [count + 1, *range(count + 1), count + 2]),
+            transposed(parts, [count + 1, count, *range(count), count + 2]),
+            1,
+            1,
+        )
+        products = transposed(products, [*range(1, 2 * count + 2), 0, 2 * count + 2])
+        shape = (images, *places, *window, features)
+        products = whole(reshaped(products.full(), shape), image.dtype)
+    for axis, ((low, high), step) in enumerate(zip(padding, steps, strict=True), 1):
+        reach = (window[axis - 1] - 1) * dilation[axis - 1]
+        length = (places[axis - 1] - 1) * step + 1 + low + high - reach
+        # The first axis of taps that is left stands behind all places, whichever it is of.
+        taps = [
+            _placed(
+                row(products, tap, count + 1), axis, step, low - dilation[axis - 1] * tap, length
+            )
+            for tap in range(window[axis - 1])
+        ]
+        products = taps[0]
+        for part in taps[1:]:
+            products = pointwise("add", products, part)
+    return _cast(products, exact)
+
+
+def _placed(x: TracedValue, axis: int, step: int, first: int, length: int) -> TracedValue:
+    """Elements of an axis `step` apart from the place `first` on, of `length`; zeros elsewhere."""
+    zero = uniform(0, (), x.dtype)
+    x = spread(x, zero, axis, step - 1)
+    start, stop = max(0, -first), min(x.shape[axis], length - first)
+    if stop <= start:  # all of it lies outside
+        shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
+        return replace(zero, shape=shape)
+    x = sliced(x, axis, start, stop)
+    return padded(x, zero, axis, max(0, first), length - first - stop)

@@ -117,6 +117,8 @@ class EinsumSchedule:
     """How many places of a row XLA looks up at once; 0 for all."""
     all_products: bool = False
     """Whether XLA computes the products with every row, and looks up among those."""
+    compressed: bool = False
+    """Whether jax's library for sparse matrices computes it, from rows of elements."""
     stages: int = 0
     warps: int = 0
     notes: tuple[str, ...] = field(default=())
@@ -170,6 +172,8 @@ def _library(
         return contraction.apply(jnp.einsum(contraction.text, first, second))
     if schedule.all_products:
         return contraction.apply(_looked_up_products(contraction, first, second, places))
+    if schedule.compressed:
+        return contraction.apply(_compressed_product(contraction, first, second, places))
     if schedule.chunk:
         return contraction.apply(_in_chunks(schedule, first, second, places))
     return contraction.apply(_product(contraction, first, second, places))
@@ -228,6 +232,50 @@ def _looked_up_products(
     products = jnp.einsum(text, first, second)
     values = jnp.take_along_axis(products, jnp.maximum(at, 0), axis=output.index(along))
     return _present(contraction, values, places, output)
+
+
+def _compressed_product(
+    contraction: EinsumSpec, first: Pytree, second: Pytree, places: Pytree
+) -> Pytree:
+    """The product of a matrix in compressed rows, which jax gives to a library on a processor.
+
+    Rows of blocks become rows of elements, all equally long: the matrix [[5, 0, 6, 7]] in blocks of
+    1 by 2, with places [[0, 1, -1]], has the columns 0, 1, 2, 3, 4 and 4. Where there is no place,
+    zeros meet a row of zeros that is put behind the second operand: the library knows no gaps.
+    """
+    import jax.numpy as jnp
+    from jax.experimental.sparse import BCSR
+
+    gathered, extents = contraction.gathered, contraction.extents
+    left, tail = contraction.operands[0], contraction.operands[1][len(gathered) :]
+    rows = "".join(label for label in left if label in contraction.output)
+    inner = "".join(label for label in tail if label not in contraction.output)
+    width = "".join(label for label in tail if label in contraction.output)
+    along = f"{gathered[-1]}{inner}"
+    sizes = {label: extents[label] for label in f"{rows}{along}{width}"}
+    count, depth = second.shape[0], math.prod(sizes[label] for label in inner)
+
+    def flat(*groups: str) -> tuple[int, ...]:
+        return tuple(math.prod(sizes[label] for label in group) for group in groups)
+
+    order = [left.index(label) for label in f"{rows}{along}"]
+    values = _present(contraction, first, places).transpose(order)
+    # A place beyond the last is taken for the last, as jax has it.
+    blocks = jnp.where(places < 0, count, jnp.minimum(places, count - 1))
+    blocks = _aligned(blocks, gathered, f"{rows}{gathered[-1]}")[..., None] * depth
+    columns = jnp.broadcast_to(
+        blocks + jnp.arange(depth), (*(sizes[label] for label in f"{rows}{along[0]}"), depth)
+    )
+    height, length = flat(rows, along)
+    offsets = jnp.arange(height + 1, dtype="int32") * length
+    table = second.transpose([0, *(1 + tail.index(label) for label in f"{inner}{width}")])
+    table = jnp.pad(table.reshape(count * depth, *flat(width)), ((0, depth), (0, 0)))
+    matrix = BCSR(
+        (values.reshape(-1), columns.reshape(-1).astype("int32"), offsets),
+        shape=(height, table.shape[0]),
+    )
+    product = (matrix @ table).reshape([sizes[label] for label in f"{rows}{width}"])
+    return product.transpose([f"{rows}{width}".index(label) for label in contraction.output])
 
 
 def _in_chunks(schedule: EinsumSchedule, first: Pytree, second: Pytree, places: Pytree) -> Pytree:

@@ -16,14 +16,17 @@ fast where those lie alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import TunerError
-from ..kernels import ArgumentType
+from ..kernels import ArgumentType, KernelCall
+from ..records import RecordTable
+from ..space.hardware import Hardware
 from ..space.spaces import Sampler
-from ..tunables import AnyTunable, tunable
-from ..types import Pytree
+from ..tunables import AnyTunable, Tunable
+from ..types import Configuration, Function, Pytree
 from .contractions import EinsumSchedule, EinsumSpec, lower
 from .modules import (
     Branch,
@@ -51,14 +54,26 @@ SDDMM = "brd,bwcd->bwrc"
 """At each place of a sparse matrix the products of d numbers of a row and of a column."""
 
 
+LIBRARY = "XLA"
+COMPRESSED = "compressed rows"
+COMPRESSED_TYPES = ("float32", "float64")
+"""What the library that jax calls on a processor multiplies; of others jax looks up."""
+
+
 def library_call(s: Sampler, schedule: EinsumSchedule) -> Iterator[Branch]:
-    """XLA's own kernels: looking up everything at once, or some places of each row at a time; and
-    where places are in the result, all products, of which it keeps those.
+    """XLA's own kernels: looking up everything at once, or some places of each row at a time; on a
+    processor the library that jax has for compressed rows; and where places are in the result, all
+    products, of which it keeps those.
     """
     contraction = schedule.contraction
     along = contraction.gathered[-1]
     width = contraction.extents[along]
-    yield "XLA", lambda: schedule.with_note("XLA's own kernel", library=True)
+    yield LIBRARY, lambda: schedule.with_note("XLA's own kernel", library=True)
+    if _has_library(s.hardware, contraction):
+        yield (
+            COMPRESSED,
+            lambda: schedule.with_note("a library's kernel", library=True, compressed=True),
+        )
     if width > 1:
 
         def chunked() -> EinsumSchedule:
@@ -71,6 +86,15 @@ def library_call(s: Sampler, schedule: EinsumSchedule) -> Iterator[Branch]:
             "XLA, all products",
             lambda: schedule.with_note("all products by XLA", library=True, all_products=True),
         )
+
+
+def _has_library(hardware: Hardware, contraction: EinsumSpec) -> bool:
+    """Whether jax has more than looking up for a matrix of these values."""
+    import jax
+
+    on_processor = hardware.kind == "cpu" and jax.default_backend() == "cpu"
+    kept = contraction.gathered[-1] in contraction.output
+    return on_processor and contraction.dtype in COMPRESSED_TYPES and not kept
 
 
 def look_up_first(s: Sampler, schedule: EinsumSchedule) -> Iterator[Branch]:
@@ -187,5 +211,32 @@ def _tunable_product(
         return lower(schedule)(first, second, places)
 
     title = f"{name}:{epilogue}" if epilogue else name
-    kernel = tunable(space, reference=reference, table=table, name=title)(product)
+    kernel = TunableProduct(spec, product, space, reference, RecordTable(table), title)
     return kernel
+
+
+class TunableProduct(Tunable[..., Pytree]):
+    """A product with a sparse matrix; untuned it runs as the library that should be fastest.
+
+    That is the one for compressed rows where blocks are single elements: others it takes apart,
+    which takes about as long as it gains.
+    """
+
+    def __init__(
+        self,
+        spec: Function,
+        function: Function,
+        program: Function,
+        reference: Function,
+        table: RecordTable,
+        name: str,
+    ) -> None:
+        super().__init__(function, program, reference, table, name)
+        self._spec = spec
+
+    def _defaults(self, call: KernelCall) -> Configuration:
+        contraction: EinsumSpec = self._spec(*call.typed().arguments)
+        elements = math.prod(call.types[1].shape) == math.prod(call.types[0].shape)
+        compressed = elements and _has_library(self.hardware, contraction)
+        library = COMPRESSED if compressed else LIBRARY
+        return {library_call.__name__: library}

@@ -27,13 +27,14 @@ from .models import CostModel
 
 ENUMERABLE = 4096
 """A space of at most so many points is listed, and all of them are ranked."""
-BEGINNING = 4
+BEGINNING = 8
 """So many points are spread over the space before any is looked for beside another."""
 CLOSING = 0.7
 """From this share of the budget on, what lies beside the fastest comes first."""
 EXPLORED = 0.1
 """The share of a batch that is drawn at random, whatever the model thinks."""
 GROUP = "aiosearch.proposers"
+_ABSENT = object()
 
 
 class Measurement(Struct, frozen=True):
@@ -228,7 +229,7 @@ def first_points(view: SearchView, count: int) -> list[Trace]:
     """Points to begin with: the default, then such as suit the hardware and lie far apart.
 
     Of sixteen times as many draws those are preferred whose sizes fill vectors and matrix units; of
-    two that do so alike, the one that differs at more sites from all that is chosen already.
+    two that do so alike, the one that lies further (`apart`) from all that is chosen already.
     """
     chosen: list[Trace] = []
     if not view.measured and not view.pending:
@@ -243,8 +244,28 @@ def first_points(view: SearchView, count: int) -> list[Trace]:
         draws.remove(best)
         chosen.append(best)
         for trace in draws:
-            distance[trace.key] = min(distance[trace.key], trace.distance(best))
+            distance[trace.key] = min(distance[trace.key], apart(trace, best))
     return chosen
+
+
+def apart(first: Trace, second: Trace) -> float:
+    """How far two points lie from each other: half by how many sites differ, half by how much.
+
+    By number alone blocks of 16 and 32 differ as 16 and 256 do, and the corners of a space are left
+    to chance; by how much they differ alone, all first points would be in corners.
+
+        of sizes 16, 32, 64, 128, 256:    16 and 32: (1 + 1/4) / 2    16 and 256: (1 + 1) / 2
+    """
+    total = 0.0
+    # In the order of the sites, as the sum of floats is another in each order of a set.
+    for name in {**first.decisions, **second.decisions}:
+        differs = first.decisions.get(name, _ABSENT) != second.decisions.get(name, _ABSENT)
+        pairs = list(
+            zip(first.positions.get(name, ()), second.positions.get(name, ()), strict=False)
+        )
+        by = sum(abs(x - y) for x, y in pairs) / len(pairs) if pairs else float(differs)
+        total += (differs + by) / 2
+    return total
 
 
 def alignment(trace: Trace, space: SearchSpace) -> float:
@@ -328,8 +349,8 @@ def _fresh(view: SearchView, count: int) -> list[Trace]:
     return list(points.values())
 
 
-def _nearest_distance(trace: Trace, points: Sequence[Trace]) -> int:
-    return min((trace.distance(point) for point in points), default=len(trace.sites))
+def _nearest_distance(trace: Trace, points: Sequence[Trace]) -> float:
+    return min((apart(trace, point) for point in points), default=float(len(trace.sites)))
 
 
 def _rounded(value: float, random: Random) -> int:

@@ -80,6 +80,18 @@ class _Site(Struct, frozen=True, kw_only=True, tag_field="kind"):
         at = _index(self.members(), value)
         return (self.size if at is None else at,)
 
+    def positions(self, value: Value) -> tuple[float, ...]:
+        """Where a member lies between the first and the last, from 0 to 1; nothing without order.
+
+        >>> IntegerSite(name="warps", low=1, high=16, base=2).positions(4)
+        (0.5,)
+        """
+        members = self.members()
+        at = _index(members, value)
+        if at is None or not _is_ordered(members):
+            return ()
+        return (at / max(1, len(members) - 1),)
+
     def numbers(self, value: Value) -> list[tuple[str, float]]:
         """What a cost model sees of a value: its size where it has one, else which it is."""
         if _is_number(value):
@@ -257,6 +269,9 @@ class PermutationSite(_Site, frozen=True, kw_only=True, tag="permutation"):
     def order(self, value: Value) -> tuple[int, ...]:
         return tuple(self.items.index(item) for item in value)
 
+    def positions(self, value: Value) -> tuple[float, ...]:
+        return ()
+
     def numbers(self, value: Value) -> list[tuple[str, float]]:
         return [(f"{self.name}.{item}", float(value.index(item))) for item in self.items]
 
@@ -354,6 +369,10 @@ class TileSite(_Site, frozen=True, kw_only=True, tag="tile"):
 
     def order(self, value: Value) -> tuple[int, ...]:
         return tuple(value)
+
+    def positions(self, value: Value) -> tuple[float, ...]:
+        """Of each inner factor, as a logarithm: the outermost follows."""
+        return tuple(math.log2(factor) / math.log2(max(2, self.extent)) for factor in value[1:])
 
     def numbers(self, value: Value) -> list[tuple[str, float]]:
         """Each factor, and how far the nest reaches from each part inwards."""

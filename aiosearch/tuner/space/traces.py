@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from hashlib import blake2b
 
 import msgspec
@@ -21,7 +22,7 @@ class Requirement(Struct, frozen=True):
     reads: tuple[str, ...] = ()
 
 
-class Trace(Struct, frozen=True):
+class Trace(Struct, frozen=True, dict=True):
     """One point of a space: its sites in the order they were drawn, and their values by name.
 
     Two traces are the same point where their decisions are equal: `key` says so, whatever the sites
@@ -54,6 +55,11 @@ class Trace(Struct, frozen=True):
     def ranks(self) -> tuple[tuple[int, ...], ...]:
         """Where each decision stands among its site's members: the order that settles ties."""
         return tuple(site.order(self.decisions[site.name]) for site in self.sites)
+
+    @cached_property
+    def positions(self) -> dict[str, tuple[float, ...]]:
+        """Where each decision lies among its site's members, from 0 to 1; empty without order."""
+        return {site.name: site.positions(self.decisions[site.name]) for site in self.sites}
 
     def site(self, name: str) -> AnySite | None:
         """The site of a name, if the trace has it."""
