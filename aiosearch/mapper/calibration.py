@@ -63,7 +63,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
     block: float
     """Seconds that a loop takes for a turn, beside what it computes."""
     fresh: float
-    """Seconds for a byte of a large new array, whose pages the system zeroes first."""
+    """Seconds for a byte of a large new array, which the system zeroes and XLA fills."""
     cache_size: float
     """Bytes of the last-level cache that a core has to itself."""
 
@@ -271,19 +271,55 @@ def _block(turns: int = 10_000) -> float:
 
 
 def _fresh(size: int = 1 << 25) -> float:
-    """What a new array costs beyond writing it, for a byte."""
-    held = np.empty(size, np.uint8)
-    new = _best(lambda: np.empty(size, np.uint8).fill(1))
-    again = _best(lambda: held.fill(1))
-    return max(0.0, new - again) / size
+    """Seconds of a core for a byte of a large new array that XLA fills.
+
+    Of XLA's, as NumPy asks the system for large pages, which cost a third.
+    """
+    fill = jax.jit(lambda value: jnp.full(size // 4, value, jnp.float32))
+    fill(1.0).block_until_ready()
+    laps = []
+    for _ in range(RUNS):
+        begun = time.process_time()
+        fill(1.0).block_until_ready()
+        laps.append(time.process_time() - begun)
+    return min(laps) / size
 
 
-def predict_rows(pulled: Pulled, schedule: RowSchedule, rows: int, figures: Calibration) -> float:
-    """Seconds that a program takes by a schedule, by what was measured of this machine.
+class RowPrediction(Struct, frozen=True, kw_only=True):
+    """Seconds of the team that takes longest, by what they are for."""
+
+    dispatch: float
+    products: float
+    simple: float
+    dear: float
+    streaming: float
+    fresh: float
+    """New arrays, which are filled before rows are written into them."""
+    joining: float
+    turns: float
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.parts().values())
+
+    @property
+    def binding(self) -> str:
+        """What most of the time is for."""
+        parts = self.parts()
+        return max(parts, key=lambda name: parts[name])
+
+    def parts(self) -> dict[str, float]:
+        return structs.asdict(self)
+
+
+def predict_rows(
+    pulled: Pulled, schedule: RowSchedule, rows: int, figures: Calibration
+) -> RowPrediction:
+    """What a program takes by a schedule, by what was measured of this machine.
 
     A block's products, simple and dear functions take their time one after another. What goes in
-    and out streams from memory; so does what lies between where a block does not fit a cache. New
-    arrays are zeroed by the system, and those of teams are joined.
+    and out streams from memory; so does what lies between where a block does not fit a cache. Each
+    team has new arrays for its results, which are filled before, and those of teams are joined.
     """
     cores = len(os.sched_getaffinity(0))
     products = simple = dear = between = 0.0
@@ -325,15 +361,21 @@ def predict_rows(pulled: Pulled, schedule: RowSchedule, rows: int, figures: Cali
     rate = figures.dear if vectors else figures.dear_fused
     # Only what is written is fused with writing: behind a product, that is the last function.
     rate = figures.dear_behind if products else rate
-    computing = products / figures.operations + simple / figures.simple + dear / rate
     teams = min(schedule.teams, cores)
     stream = min(figures.core_stream, figures.machine_stream / teams)
     turns = -(-slowest // schedule.block)
-    working = share * (computing + moved / stream + written * figures.fresh)
-    if len(schedule.runs(rows)) > 1:
-        # What teams give is copied into one array at the end.
-        working += written * (figures.fresh + 2 / figures.machine_stream)
-    return figures.dispatch + working + turns * figures.block
+    # What teams give is copied into one array at the end.
+    is_joined = len(schedule.runs(rows)) > 1
+    return RowPrediction(
+        dispatch=figures.dispatch,
+        products=share * products / figures.operations,
+        simple=share * simple / figures.simple,
+        dear=share * dear / rate,
+        streaming=share * moved / stream,
+        fresh=share * written * figures.fresh,
+        joining=is_joined * written * (figures.fresh + 2 / figures.machine_stream),
+        turns=turns * figures.block,
+    )
 
 
 def _dispatch() -> float:

@@ -249,7 +249,7 @@ class PlacementPlan(Generic[P, R]):
         )
         lines = [
             f"{description.function}: {how}, "
-            f"{description.gain:.2f} times as fast as jax.jit in paired rounds (medians "
+            f"{description.gain:.2f} times as fast as jax.jit in paired rounds (least times "
             f"{description.original_seconds * 1e3:.3g} and {description.seconds * 1e3:.3g} ms)",
             f"equal: {description.evidence}",
             "",

@@ -56,16 +56,17 @@ def held(run: Any, *args: Any) -> int:
 
 def training(quick: bool) -> None:
     """The gradient of a transformer's loss over one and two axes of a mesh."""
-    from aiosearch.mapper import shard
+    from aiosearch.mapper import MeshCosts, shard
     from lib.figures import figure
 
+    slow = MeshCosts(operations=1e9, memory=1e10, links=1e9, latency=1e-5)
     tokens, table, layers = small(2 if quick else 4)
     args = (layers, table, tokens)
     step = jax.value_and_grad(loss, argnums=(0, 1))
     expected = jax.jit(step)(*args)
     for mesh in ((8,), (2, 4), (4, 2)):
         begun = time.perf_counter()
-        plan = shard(step, *args, mesh=mesh)
+        plan = shard(step, *args, mesh=mesh, costs=slow)
         planned = time.perf_counter() - begun
         compiled = plan.run(jax.devices()).lower(*args).compile()
         name = " x ".join(map(str, mesh))
@@ -382,7 +383,9 @@ def exhaustively(quick: bool) -> None:
         least += plan.seconds <= best * (1 + 1e-9)
         if quick:
             break
-    figure("plans that are the least of up to 4,096 by the model", least, "plans", target=tried)
+    figure(
+        "plans that are the least of up to 4,096 by the model", int(least), "plans", target=tried
+    )
 
 
 def main() -> None:

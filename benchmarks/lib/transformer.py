@@ -22,6 +22,7 @@ import numpy as np
 from jax import lax
 
 Array: TypeAlias = Any
+COLLECTIVE = r"= (.*?) (all-reduce|all-gather|all-to-all|collective-permute)(-start)?\("
 ITEM = {"bf16": 2, "f32": 4, "s32": 4, "pred": 1}
 
 
@@ -62,7 +63,7 @@ def moved(text: str) -> int:
     """Bytes of the collectives in the text of a compiled program, those of a loop once."""
     total = 0
     for line in text.splitlines():
-        op = re.search(r"= (.*?) (all-reduce|all-gather|all-to-all)(-start)?\(", line)
+        op = re.search(COLLECTIVE, line)
         for dtype, sizes in re.findall(r"(bf16|f32|s32|pred)\[([\d,]*)\]", op[1] if op else ""):
             total += ITEM[dtype] * int(np.prod([int(n) for n in sizes.split(",") if n] or [1]))
     return total
