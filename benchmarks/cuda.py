@@ -125,24 +125,24 @@ def _rodinia(root: Path, quick: bool) -> None:
     if not (root / "openmp").is_dir():
         sys.stderr.write(f"{root} has no openmp/: rodinia is not compared with loops by hand\n")
         return
-    ratios: list[list[float]] = [[], []]
     with tempfile.TemporaryDirectory() as scratch:
+        compared = []
         for item in rodinia_openmp.compared(root, Path(scratch), quick):
             if item.wrong:
                 sys.stderr.write(f"{item.name}: {item.wrong}\n")
                 continue
-            for place, listed in enumerate(ratios):
-                listed.append(item.openmp[place] / item.ours[place])
-            wall, cpu = (round(listed[-1], 3) for listed in ratios)
-            (ms, cpu_ms), (openmp, openmp_cpu) = (
-                [round(seconds * 1e3, 3) for seconds in times] for times in (item.ours, item.openmp)
-            )
-            figure(f"cuda: rodinia {item.name}", ms, "ms", openmp=openmp, ratio=wall,
-                   cpu_ms=cpu_ms, openmp_cpu_ms=openmp_cpu, cpu_ratio=cpu)  # fmt: skip
-    for listed, what, target in zip(ratios, ("wall", "CPU"), (1.3, None), strict=True):
-        if listed:
-            figure(f"cuda: rodinia, geometric mean by {what} time", _mean(listed),
-                   "times its OpenMP versions", target=target, programs=len(listed))  # fmt: skip
+            compared.append(item)
+            for place, unit in enumerate(("ms", "CPU ms")):
+                figure(f"cuda: rodinia {item.name}", round(item.ours[place] * 1e3, 3), unit,
+                       openmp=round(item.openmp[place] * 1e3, 3),
+                       native=round(item.native[place] * 1e3, 3),
+                       ratio=round(item.openmp[place] / item.ours[place], 3))  # fmt: skip
+    for place, what in enumerate(("wall", "CPU") if compared else ()):
+        ratios = [item.openmp[place] / item.ours[place] for item in compared]
+        native = [item.native[place] / item.ours[place] for item in compared]
+        figure(f"cuda: rodinia, geometric mean by {what} time", _mean(ratios),
+               "times its OpenMP versions", target=None if place else 1.3,
+               native=round(_mean(native), 3), programs=len(ratios))  # fmt: skip
 
 
 def _polybench(root: Path, quick: bool) -> None:

@@ -384,3 +384,45 @@ def test_a_counter_keeps_its_stride_where_lane_0_is_the_last_to_leave(name: str)
     launch = cuda.load(f"\n{(STRIDED | SCATTERED)[name]}").filled[1, 64]
     text = launch.lower().emitted.text
     assert ("masked.gather" in text) == (name in SCATTERED)
+
+
+SEARCHED = """
+__global__ void first(const double *limits, const double *wanted, int *at, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, index = -1;
+  for (int x = 0; x < n; x++) {
+    if (limits[x] >= wanted[i]) { index = x; break; }
+  }
+  at[i] = index;
+}"""
+
+
+def test_a_search_that_threads_end_apart_reads_one_number_for_all_that_go_on() -> None:
+    draw = np.random.default_rng(0)
+    limits, wanted = np.sort(draw.random(50)), 1.1 * draw.random(96)
+    _both(SEARCHED, "first", (3, 32), limits, wanted, np.full(96, 7, np.int32), 50)
+    kernel = cuda.load(f"{SEARCHED}\n")["first"]
+    assert "masked.gather" not in kernel[3, 32].lower().emitted.text
+
+
+CARRIED = """
+__global__ void carried(int *a, int *b, int n) {
+  int t = threadIdx.x, x = 1, y = 0, z = 0;
+  while (x < 1000 && b[t] > 0) {
+    z = x;
+    x = x * 3 + 1;
+    y += t & x;
+    if (y > n) break;
+    b[t] -= 1;
+    if (a[x & 31] == t) continue;
+    y ^= x;
+  }
+  a[32 + t] = x; a[64 + t] = y; a[96 + t] = z;
+}"""
+
+
+def test_what_lanes_carried_when_they_left_is_what_they_have_behind_a_loop() -> None:
+    draw = np.random.default_rng(1)
+    a, b = (draw.integers(0, 12, size).astype(np.int32) for size in (128, 32))
+    a[:32] += 5
+    for limit in (0, 9, 40, 10_000):
+        _both(CARRIED, "carried", (1, 32), a, b, limit)

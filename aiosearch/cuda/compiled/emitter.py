@@ -407,18 +407,29 @@ class _Emitter(Accesses):
         values = [*counting, *carried]
         starts = [*([bounds[0]] if bounds else []), *(self._value(item) for item in initial)]
         # What keeps its step needs no more than its first number, also when lanes have left.
-        shapes = [self._shapes[item] for item in values]
+        wide, running = Shape(None, self._rows > 1), self._shapes.running
+        shapes = [wide if item in running else self._shapes[item] for item in values]
         first = [self._as(item, shape) for item, shape in zip(starts, shapes, strict=True)]
         names = [[text.new_name() for _ in item] for item in first]
         masks = [text.new_name() for _ in range(self._rows)]
         ones = "true" if self._lanes == 1 else "splat (i1 true)"
         entered = [ones if outer is None else self._spread(outer, row) for row in range(self._rows)]
+        common = {
+            value: (text.new_name(), self._first(start, 0))
+            for value, start in zip(values, starts, strict=True)
+            if value in running
+        }
         before, head, inside, end = text.label, *(text.new_label(item) for item in ("h", "b", "e"))
         text.jump(head)
         text.begin(head)
         hole = len(text.lines)
-        for value, shape, several in zip(values, shapes, names, strict=True):
-            self._values[value] = Lanes(shape, tuple(several), value.type)
+        left = [
+            Lanes(shape, tuple(several), value.type)
+            for value, shape, several in zip(values, shapes, names, strict=True)
+        ]
+        self._values.update(zip(values, left, strict=True))
+        for value, (name, _) in common.items():
+            self._values[value] = Lanes(UNIFORM, (name,), value.type)
         present = Lanes(Shape(None, self._rows > 1), tuple(masks), ScalarType.BOOL)
         active = self._both(present, self._going(operation, bounds))
         # Lanes that have left keep their values until the last one leaves, so results are the
@@ -448,6 +459,9 @@ class _Emitter(Accesses):
                         f" {kind} {after[row]}, {kind} {name}"
                     )
                 phis.append((name, kind, start[row], chosen))
+        for value, (name, begun) in common.items():
+            following = self._first(self._value(running[value]), 0)
+            phis.append((name, TYPES[value.type], begun, following))
         for row, name in enumerate(masks):
             kind = vector("i1", self._lanes)
             phis.append((name, kind, entered[row], self._first(active, row)))
@@ -457,8 +471,8 @@ class _Emitter(Accesses):
         ]
         text.jump(head)
         text.begin(end)
-        for result, value in zip(operation.results, carried, strict=True):
-            self._values[result] = self._values[value]
+        for result, lanes in zip(operation.results, left[len(counting) :], strict=True):
+            self._values[result] = lanes
 
     def _counted(self, operation: For, shape: Shape, counter: str) -> str:
         """The counter of the next turn, as its `shape` says: one number, or one for each lane."""

@@ -88,6 +88,15 @@ class Shapes:
         self._grouping = grouping
         self._read = _operands(body)
         self.of: dict[IrValue, Shape] = {}
+        self.running: dict[IrValue, Operand] = {}
+        """What a loop that lanes leave apart carries as one number, and what it is the next time.
+
+        While a lane goes on, its value is that of all others that do: `x` of
+
+            for (x = 0; x < n; x++) if (a[x] >= limit[thread]) break;
+
+        Lanes that left keep theirs, which are results, and no longer read in the loop.
+        """
         self._ranges: dict[IrValue, tuple[int, int]] = {}
         self._by_row = grouping.rows > 1
 
@@ -144,6 +153,8 @@ class Shapes:
         """Assumes that what a loop carries stays as it begins, and weakens that until it is so."""
         for left, initial in zip(operation.carried, operation.initial, strict=True):
             self.of[left] = self[initial]
+            self.running.pop(left, None)
+        running = self._advances(operation)
         if isinstance(operation, For):
             self._count(operation)
         else:
@@ -153,11 +164,18 @@ class Shapes:
             # Lanes that leave early keep an old value while others go on, so no step survives.
             if leaving is not None:
                 for place, left in enumerate(operation.carried):
-                    if not self._ascends(operation, place):
+                    if left in running:
+                        self.of[left] = UNIFORM
+                    elif not self._ascends(operation, place):
                         self.of[left] = Shape(None, self._by_row)
             self.block(operation.body, divergent=divergent or leaving is not None)
             changed = False
             for left, last in zip(operation.carried, operation.body.yields, strict=True):
+                if leaving is not None and left in running:
+                    if not self[running[left]].is_uniform:
+                        del running[left]
+                        changed = True
+                    continue
                 joined = _joined(self.of[left], self[last])
                 changed |= joined != self.of[left]
                 self.of[left] = joined
@@ -165,6 +183,41 @@ class Shapes:
                 break
         for result, left in zip(operation.results, operation.carried, strict=True):
             self.of[result] = self.of[left]
+            if leaving is not None and left in running:
+                self.running[left] = running[left]
+                self.of[result] = Shape(None, self._by_row)
+
+    def _advances(self, operation: For | While) -> dict[IrValue, Operand]:
+        """What the lanes that go on carry to the next time, for each value that begins the same.
+
+        Where one of a `select` is taken by all lanes that go on, as `x + 1` of `stay ? x + 1 : x`
+        by those for which `stay and x + 1 < n` holds, it is that one.
+        """
+        defined = {
+            item.result: item for item in operation.body.operations if isinstance(item, Compute)
+        }
+        holding: set[Operand] = set()
+        failing: set[Operand] = set()
+        facts = [operation.body.yields[0]] if isinstance(operation, While) else []
+        while facts:
+            fact = facts.pop()
+            holding.add(fact)
+            compute = defined.get(fact) if isinstance(fact, IrValue) else None
+            if compute is not None and compute.name == "and":
+                facts += compute.operands
+            elif compute is not None and compute.name == "not":
+                failing.add(compute.operands[0])
+        advances = {}
+        first = isinstance(operation, While)
+        rows = zip(operation.carried, operation.initial, operation.body.yields, strict=True)
+        for left, initial, last in list(rows)[first:]:
+            while isinstance(last, IrValue) and (compute := defined.get(last)) is not None:
+                if compute.name != "select" or compute.operands[0] not in holding | failing:
+                    break
+                last = compute.operands[1 if compute.operands[0] in holding else 2]
+            if self[initial].is_uniform:
+                advances[left] = last
+        return advances
 
     def leaving(self, operation: For | While) -> Shape | None:
         """How the lanes differ in when they leave a loop; none where all leave it together."""
