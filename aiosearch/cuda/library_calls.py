@@ -50,8 +50,15 @@ _DTYPES: dict[int, ElementType] = {
     0: np.dtype(np.float32),
     1: np.dtype(np.float64),
     2: np.dtype(np.float16),
+    9: np.dtype(jnp.bfloat16),
 }
-_NCHW, _SPATIAL, _TRANSPOSED = 0, (1, 2), (1, 2)
+_CUDA_DTYPES: dict[int, ElementType] = {**_DTYPES, 14: np.dtype(jnp.bfloat16)}
+"""`CUDA_R_32F` and its like have the numbers of cuDNN's types, but for the last."""
+_IN_HALF, _IN_DOUBLE = (64, 65), (1, 70, 71)
+"""Of `cublasGemmEx`, the types of computation whose scales are not float32."""
+_NCHW, _NHWC, _SPATIAL, _TRANSPOSED = 0, 1, (1, 2), (1, 2)
+_ALGORITHM = 1
+"""`IMPLICIT_PRECOMP_GEMM` forwards, and `ALGO_1` of both derivatives."""
 NumberedRoutine: TypeAlias = Callable[[Sequence[float], Sequence[Array], Sequence[Array]], None]
 """A routine of ours that takes the numbers of a descriptor."""
 
@@ -64,6 +71,7 @@ class LibraryDescriptor:
     shape: tuple[int, ...] = ()
     numbers: tuple[float, ...] = ()
     groups: int = 1
+    channels_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +111,8 @@ class LibraryCalls:
             self._descriptors.pop(values[0], None)
         elif action is not None:
             action(self, *values)
-        elif not name.endswith("SetStream"):
+        # How fast a call is wanted, and where its scratch memory lies, changes no result here.
+        elif not name.endswith(("SetStream", "SetMathMode", "SetWorkspace", "MathType")):
             raise CudaError(f"{name} is not supported")
 
     # --- descriptors
@@ -119,10 +128,11 @@ class LibraryCalls:
         return self._descriptors[number]
 
     def set_tensor(self, number: int, format: int, dtype: int, *shape: int) -> None:
-        if format != _NCHW:
-            raise CudaError("tensors have to be NCHW")
+        if format not in (_NCHW, _NHWC) or dtype not in _DTYPES:
+            raise CudaError("tensors have to be NCHW or NHWC, of float, double, half or bfloat16")
         described = self._descriptor(number)
         described.dtype, described.shape = _DTYPES[dtype], shape
+        described.channels_last = format == _NHWC
 
     def set_filter(self, number: int, dtype: int, format: int, *shape: int) -> None:
         self.set_tensor(number, format, dtype, *shape)
@@ -141,7 +151,12 @@ class LibraryCalls:
 
     def _array(self, number: int, address: int) -> Array:
         described = self._descriptor(number)
-        return self._elements(address, described.dtype, described.shape)
+        if not described.channels_last:
+            return self._elements(address, described.dtype, described.shape)
+        # Sizes are set in the order N, C, H, W either way; here memory has the channels last.
+        count, channels, *image = described.shape
+        array = self._elements(address, described.dtype, (count, *image, channels))
+        return np.moveaxis(array, -1, 1)
 
     def _elements(self, address: int, dtype: ElementType, shape: tuple[int, ...]) -> Array:
         size = int(np.prod(shape)) * dtype.itemsize
@@ -161,7 +176,12 @@ class LibraryCalls:
             item.array if item.is_overwritten else np.empty_like(item.array) for item in targets
         ]
         dtype = outputs[0].dtype
-        served = ours if can_serve(*inputs, *outputs) else None
+        # Matrices may lie in any way; our other kernels read and write tensors row by row.
+        in_order = call.startswith("cublas") or all(
+            item.flags.c_contiguous for item in (*inputs, *outputs)
+        )
+        served = ours if in_order and can_serve(*inputs, *outputs) else None
+        numbers = numbers if in_order else (*numbers, _NHWC)
         with jax.enable_x64(dtype.itemsize == 8):
             self.servers.serve(call, numbers, inputs, outputs, xla, served)
         for target, output in zip(targets, outputs, strict=True):
@@ -224,6 +244,38 @@ class LibraryCalls:
         numbers = (ta in _TRANSPOSED, tb in _TRANSPOSED)
         self._serve(call, numbers, inputs, targets, _product, gemm)
 
+    def gemm_ex(self, handle: int, *values: Argument) -> None:
+        ta, tb, m, n, k, alpha, a, at, lda, b, bt, ldb, beta, c, ct, ldc, compute, _ = values
+        left, right, target = (a, at, lda, 0), (b, bt, ldb, 0), (c, ct, ldc, 0)
+        strided = (*left, *right, beta, *target, 1, compute, 0)
+        self.gemm_strided_ex(handle, ta, tb, m, n, k, alpha, *strided)
+
+    def gemm_strided_ex(self, handle: int, *values: Argument) -> None:
+        """Products of matrices of any types, summed in float32 or, where asked for, float64."""
+        ta, tb, m, n, k, alpha, *rest = values
+        (a, at, lda, sa, b, bt, ldb, sb, beta, c, ct, ldc, sc, count, compute, _) = rest
+        self._descriptor(handle)
+        if not {at, bt, ct} <= _CUDA_DTYPES.keys():
+            raise CudaError("cublasGemmEx multiplies float, double, half and bfloat16 only")
+        types = [_CUDA_DTYPES[item] for item in (at, bt, ct)]
+        wide = np.dtype(np.float64 if compute in _IN_DOUBLE else np.float32)
+        scale = np.dtype(np.float16) if compute in _IN_HALF else wide
+        first, second = (
+            float(self.memory(item, scale.itemsize).view(scale)[0]) for item in (alpha, beta)
+        )
+        left = self._matrices(types[0], a, (m, k) if ta == 0 else (k, m), lda, sa, count)
+        right = self._matrices(types[1], b, (k, n) if tb == 0 else (n, k), ldb, sb, count)
+        target = self._matrices(types[2], c, (m, n), ldc, sc, count)
+        inputs = [
+            (side.swapaxes(1, 2) if way in _TRANSPOSED else side).astype(wide)
+            for side, way in ((left, ta), (right, tb))
+        ]
+        product = np.empty(target.shape, wide)
+        self._serve("cublasGemmEx", (), inputs, [_Target(product)], _product, None)
+        # Scaled and added before it is rounded to the type of the output, as the library does.
+        old = 0 if second == 0 else second * target.astype(wide)
+        target[...] = (first * product + old).astype(types[2])
+
     def _matrices(
         self,
         dtype: ElementType,
@@ -254,6 +306,19 @@ class LibraryCalls:
 
     def workspace_size(self, *values: int) -> None:
         self.memory(values[-1], 8)[:] = 0
+
+    def algorithm(self, *values: int) -> None:
+        """The one algorithm that there is, by the name of one that every GPU has."""
+        self.memory(values[-1], 4).view(np.int32)[0] = _ALGORITHM
+
+    def algorithms(self, *values: int) -> None:
+        """The same as a list of one, as it would be measured: without any workspace."""
+        requested, returned, results = values[-3:]
+        self.memory(returned, 4).view(np.int32)[0] = min(requested, 1)
+        if requested > 0:
+            # Algorithm, status, time, padding, bytes of workspace, and what is not said.
+            self.memory(results, 48)[:] = 0
+            self.memory(results, 4).view(np.int32)[0] = _ALGORITHM
 
     def _window(self, number: int) -> tuple[tuple[int, ...], int]:
         described = self._descriptor(number)
@@ -573,6 +638,8 @@ def _softmax_back(algorithm: int, mode: int, y: JaxArray, dy: JaxArray) -> JaxAr
 _ACTIONS: dict[str, Callable[..., None]] = {
     "cublasSgemm": LibraryCalls.sgemm,
     "cublasDgemm": LibraryCalls.dgemm,
+    "cublasGemmEx": LibraryCalls.gemm_ex,
+    "cublasGemmStridedBatchedEx": LibraryCalls.gemm_strided_ex,
     "cublasSgemmBatched": LibraryCalls.sgemm_batched,
     "cublasDgemmBatched": LibraryCalls.dgemm_batched,
     "cublasSgemmStridedBatched": LibraryCalls.sgemm_strided,
@@ -587,6 +654,14 @@ _ACTIONS: dict[str, Callable[..., None]] = {
     "cudnnGetConvolutionForwardWorkspaceSize": LibraryCalls.workspace_size,
     "cudnnGetConvolutionBackwardDataWorkspaceSize": LibraryCalls.workspace_size,
     "cudnnGetConvolutionBackwardFilterWorkspaceSize": LibraryCalls.workspace_size,
+    **{
+        f"cudnn{verb}Convolution{way}Algorithm{version}": LibraryCalls.algorithms
+        for verb, version in (("Get", "_v7"), ("Find", ""))
+        for way in ("Forward", "BackwardData", "BackwardFilter")
+    },
+    "cudnnGetConvolutionForwardAlgorithm": LibraryCalls.algorithm,
+    "cudnnGetConvolutionBackwardDataAlgorithm": LibraryCalls.algorithm,
+    "cudnnGetConvolutionBackwardFilterAlgorithm": LibraryCalls.algorithm,
     "cudnnAddTensor": LibraryCalls.add_tensor,
     "cudnnConvolutionBackwardBias": LibraryCalls.bias_back,
     "cudnnConvolutionForward": LibraryCalls.convolution,

@@ -394,3 +394,101 @@ def test_a_step_of_the_network_is_that_of_jax() -> None:
         network.step(images, labels, 0.05, 0.9)
         layers, velocity, _ = step(layers, velocity, images, labels)
     np.testing.assert_allclose(network.params, flat(layers), atol=1e-4)
+
+
+MIXED = """
+#include <cublas_v2.h>
+void mixed(int ta, int type, int result, int compute, int m, int n, int k,
+           const void *alpha, const void *a, const void *b, const void *beta, void *c) {
+  cublasHandle_t handle;
+  cublasCreate(&handle);
+  cublasSetMathMode(handle, CUBLAS_TENSOR_OP_MATH);
+  cublasGemmEx(handle, (cublasOperation_t)ta, CUBLAS_OP_N, m, n, k, alpha, a, (cudaDataType)type,
+               ta ? k : m, b, (cudaDataType)type, k, beta, c, (cudaDataType)result, m,
+               (cublasComputeType_t)compute, CUBLAS_GEMM_DEFAULT);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"), [("float16", 2), ("bfloat16", 14), ("float32", 0), ("float64", 1)]
+)
+@pytest.mark.parametrize("ta", [0, 1])
+def test_products_of_types_that_are_summed_in_wider_ones(dtype: str, number: int, ta: int) -> None:
+    m, n, k, kind = 4, 5, 70, np.dtype(getattr(jnp, dtype))
+    draw = np.random.default_rng(0)
+    a, b, c = (draw.standard_normal(size).astype(kind) for size in ((m, k), (k, n), (m, n)))
+    double = dtype == "float64"
+    wide, compute = (np.float64, 70) if double else (np.float32, 68)
+    expected = 2 * (a.astype(wide) @ b.astype(wide)) + 0.5 * c.astype(wide)
+    target = np.ascontiguousarray(c.T)
+    left = np.ascontiguousarray(a if ta else a.T)
+    scales = np.array([2, 0.5], wide)
+    cuda.load(MIXED).mixed(
+        ta, number, number, compute, m, n, k, scales[:1], left, np.ascontiguousarray(b.T),
+        scales[1:], target,
+    )  # fmt: skip
+    exact = 1e-12 if double else 1e-5
+    rounding = exact if kind.itemsize > 2 else float(jnp.finfo(kind).eps)
+    np.testing.assert_allclose(target.T.astype(wide), expected, rtol=rounding, atol=rounding)
+
+
+def test_a_product_of_halves_with_scales_of_halves_is_kept_in_float32() -> None:
+    a = np.full((2, 2), 100, np.float16)
+    c, scales = np.zeros((2, 2), np.float32), np.array([1, 0], np.float16)
+    cuda.load(MIXED).mixed(0, 2, 0, 64, 2, 2, 2, scales[:1], a, a, scales[1:], c)
+    np.testing.assert_array_equal(c, 20_000)
+
+
+CHOSEN = """
+#include <cudnn.h>
+void chosen(const int *s, const float *x, const float *w, float *y, int *said) {
+  cudnnHandle_t handle;
+  cudnnTensorDescriptor_t xd, yd;
+  cudnnFilterDescriptor_t wd;
+  cudnnConvolutionDescriptor_t window;
+  cudnnConvolutionFwdAlgoPerf_t perf[4];
+  cudnnConvolutionBwdDataAlgo_t data;
+  cudnnConvolutionBwdFilterAlgoPerf_t filter;
+  size_t bytes = 7;
+  int count = 0;
+  float one = 1, zero = 0;
+  cudnnCreate(&handle);
+  cudnnCreateTensorDescriptor(&xd);
+  cudnnCreateTensorDescriptor(&yd);
+  cudnnCreateFilterDescriptor(&wd);
+  cudnnCreateConvolutionDescriptor(&window);
+  cudnnSetTensor4dDescriptor(xd, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, s[0], s[1], s[2], s[3]);
+  cudnnSetFilter4dDescriptor(wd, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NHWC, s[4], s[5], s[6], s[7]);
+  cudnnSetTensor4dDescriptor(yd, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, s[8], s[9], s[10], s[11]);
+  cudnnSetConvolution2dDescriptor(window, 0, 0, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION,
+                                  CUDNN_DATA_FLOAT);
+  cudnnSetConvolutionMathType(window, CUDNN_TENSOR_OP_MATH);
+  cudnnGetConvolutionForwardAlgorithm_v7(handle, xd, wd, window, yd, 4, &count, perf);
+  cudnnGetConvolutionBackwardDataAlgorithm(handle, wd, yd, window, xd,
+                                           CUDNN_CONVOLUTION_BWD_DATA_PREFER_FASTEST, 0, &data);
+  cudnnGetConvolutionForwardWorkspaceSize(handle, xd, wd, window, yd, perf[0].algo, &bytes);
+  said[0] = count;
+  said[1] = perf[0].algo;
+  said[2] = data;
+  said[3] = bytes + perf[0].memory;
+  said[4] = perf[0].status;
+  cudnnFindConvolutionBackwardFilterAlgorithm(handle, xd, yd, window, wd, 1, &count, &filter);
+  said[5] = filter.algo;
+  cudnnConvolutionForward(handle, &one, xd, x, wd, w, window, perf[0].algo, 0, bytes, &zero, yd,
+                          y);
+}
+"""
+
+
+@pytest.mark.parametrize("server", list(LibraryPolicy))
+def test_tensors_with_the_channels_last_and_an_algorithm_that_is_asked_for(
+    server: LibraryPolicy,
+) -> None:
+    x, w = _drawn((2, 6, 5, 3), (4, 2, 2, 3))
+    y, said = np.zeros((2, 5, 4, 4), np.float32), np.full(6, -1, np.int32)
+    sizes = _ints((2, 3, 6, 5), (4, 3, 2, 2), (2, 4, 5, 4))
+    cuda.load(CHOSEN, choices=cuda.Choices(libraries=server)).chosen(sizes, x, w, y, said)
+    views = np.lib.stride_tricks.sliding_window_view(x, (2, 2), (1, 2))
+    np.testing.assert_allclose(y, np.einsum("nhwcrs,krsc->nhwk", views, w), rtol=1e-4, atol=1e-5)
+    assert said.tolist() == [1, 1, 1, 0, 0, 1]
