@@ -28,7 +28,7 @@ from ..folders import cache_folder, make_folder
 from .clusterfiles import read_cluster, write_cluster
 from .clusters import MEGA, Cluster, ProcessorKind
 from .detection import detect_cluster
-from .errors import ClusterError
+from .errors import ClusterError, PlanError
 from .jaxpr_patterns import DEAR, VIEWS
 from .layouts import MeshCosts
 from .rows.blocked import RowSchedule
@@ -122,9 +122,11 @@ def measure_mesh(devices: Sequence[jax.Device]) -> MeshCosts:
     """What each of these devices computes and moves in a second while all of them do, for `shard`.
 
     A chain of products, a pass through memory, a sum over all devices of little and of much, and
-    the way to the memory of the host. Takes seconds.
+    the way to the memory of the host. Takes seconds. Raises PlanError where there is no device.
     """
     count = len(devices)
+    if not count:
+        raise PlanError("there is no device of which a mesh could be measured")
     mesh = jax.sharding.Mesh(np.array(devices), ("all",))
     spec: Function = jax.sharding.PartitionSpec  # which jax leaves without annotations
     add: Function = lax.psum

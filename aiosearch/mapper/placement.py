@@ -31,7 +31,7 @@ from .device_steps import (
     predicted_speeds,
     shared_out,
 )
-from .errors import PatternError, PlanError
+from .errors import ClusterError, PatternError, PlanError
 from .jaxpr_patterns import patterns_of
 from .plans import (
     TRANSCENDENTAL,
@@ -105,12 +105,10 @@ async def place(
         )
     machine = find_cluster(cluster)
     # Traced here, under this thread's settings of jax; what is measured does not hold up the loop.
-    try:
-        flat, out = trace(function, args)
-    except (TypeError, jax.errors.JAXTypeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise PlanError(f"the function cannot be traced with these arguments: {reason}") from error
+    flat, out = trace(function, args)
     leaves, tree = jax.tree_util.tree_flatten(args)
+    if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves):
+        raise PlanError("place runs the function, so it takes arrays, not their types alone")
     cores = sum(
         group.cores
         for device in machine.nodes[0].devices
@@ -131,6 +129,8 @@ def find_cluster(cluster: Cluster | str | Path) -> Cluster:
     """A description as it is, from its file, or of this machine where it is `auto`."""
     if isinstance(cluster, Cluster):
         return cluster
+    if not isinstance(cluster, str | Path):
+        raise ClusterError(f"a cluster is a description, its file, or 'auto', not {cluster!r}")
     return this_machine() if cluster == "auto" else read_cluster(cluster)
 
 

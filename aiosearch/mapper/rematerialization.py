@@ -26,11 +26,12 @@ from jax import lax
 from jax.extend import core
 from msgspec import Struct
 
+from ..arguments import is_whole
 from ..capture.jax_types import Atom, Function, Leaf, PyTree
 from .errors import PlanError
 from .layouts import MeshCosts
 from .rows.blocked import memory_of
-from .rows.equations import Equation, PrimitiveParams
+from .rows.equations import Equation, PrimitiveParams, tracing
 from .rows.frames import bind
 from .sharding import ShardingPlan, plan_layouts
 
@@ -81,13 +82,14 @@ def fit_gradient(
     `memory` is bytes beside arguments and results. Raises PlanError where no policy fits, with what
     the least of them needs.
     """
-    if memory < 1:
-        raise PlanError(f"memory must be a number of bytes above 0, not {memory}")
+    _require_bytes(memory)
     tried: list[PolicyTrial] = []
     for policy in KeepPolicy:
-        limited = keeping(function, policy, *args)
-        gradient = jax.jit(jax.value_and_grad(limited, argnums=argnums))
-        compiled = gradient.lower(*args).compile()
+        with tracing():
+            limited = keeping(function, policy, *args)
+            gradient = jax.jit(jax.value_and_grad(limited, argnums=argnums))
+            lowered = gradient.lower(*args)
+        compiled = lowered.compile()
         tried.append(PolicyTrial(policy, memory_of(compiled).temporary))
         if tried[-1].bytes <= memory:
             return GradientPlan(gradient, policy, tuple(tried))
@@ -150,12 +152,12 @@ def shard_gradient(
     What loops keep for the way back, what is computed again, what is moved to the host, and how all
     of it is divided are chosen together. Raises PlanError where nothing fits.
     """
-    if memory < 1:
-        raise PlanError(f"memory must be a number of bytes above 0, not {memory}")
+    _require_bytes(memory)
     ways: list[tuple[ShardingPlan, ShardedTrial]] = []
     refused: PlanError | None = None
     for policy in KeepPolicy:
-        gradient = jax.value_and_grad(keeping(function, policy, *args), argnums=argnums)
+        with tracing():
+            gradient = jax.value_and_grad(keeping(function, policy, *args), argnums=argnums)
         seen: set[float] = set()
         for share in LIMITS:
             limit = int(memory * share)
@@ -190,6 +192,11 @@ def shard_gradient(
         f"no gradient fits {memory:,} bytes on each device: the least is {least.bytes:,}, which "
         f"{least.policy}; allow more, use more devices, or run smaller batches"
     )
+
+
+def _require_bytes(memory: int) -> None:
+    if not is_whole(memory) or memory < 1:
+        raise PlanError(f"memory must be a number of bytes above 0, not {memory!r}")
 
 
 def keeping(function: Function, policy: KeepPolicy, *args: PyTree) -> Function:

@@ -40,6 +40,7 @@ import numpy as np
 from jax import lax
 from msgspec import Struct
 
+from ..arguments import is_whole
 from ..capture.jax_types import Function, Leaf, PyTree
 from .assignment.elimination import GAP, Costs, eliminate_within
 from .errors import PlanError
@@ -693,8 +694,9 @@ def plan_layouts(
     results: bool = False,
 ) -> ShardingPlan:
     """What `shard` does; with `results` the limit is on those as well as on arguments."""
-    if not mesh or any(devices < 1 for devices in mesh):
-        raise PlanError(f"a mesh has axes of at least one device, not {tuple(mesh)}")
+    whole = isinstance(mesh, Sequence) and mesh and all(is_whole(n) and n > 0 for n in mesh)
+    if not whole:
+        raise PlanError(f"a mesh has axes of at least one device, as (8, 8) has, not {mesh!r}")
     flat, out = trace(function, args)
     _, tree = jax.tree_util.tree_flatten(args)
     deadline = time.monotonic() + seconds

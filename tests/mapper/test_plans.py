@@ -124,6 +124,7 @@ async def test_a_memory_limit_is_met_or_said() -> None:
         ({"seconds": 0}, "seconds must be a number above 0"),
         ({"w": 3}, "positional arguments of the function only, not w"),
         ({"cluster": "nowhere.json"}, "cannot read the cluster file nowhere.json"),
+        ({"cluster": 3}, "a cluster is a description, its file, or 'auto', not 3"),
     ],
 )
 async def test_wrong_options_are_said(options: dict[str, Any], message: str) -> None:
@@ -143,6 +144,13 @@ async def test_what_cannot_be_traced_is_said() -> None:
     """Arguments of shapes that do not fit are one sentence, jax's reason in it."""
     with pytest.raises(PlanError, match="cannot be traced"):
         await place(layers, ARGS[0], np.ones((3, 3), np.float32))
+
+
+async def test_types_alone_cannot_be_placed() -> None:
+    """What is measured has to run."""
+    types = [jax.ShapeDtypeStruct(argument.shape, argument.dtype) for argument in ARGS]
+    with pytest.raises(PlanError, match="takes arrays, not their types"):
+        await place(layers, *types)
 
 
 async def test_rows_that_depend_on_each_other_run_as_they_are() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,7 +11,14 @@ import numpy as np
 import pytest
 from jax import lax
 
-from aiosearch.mapper import KeepPolicy, PlanError, fit_gradient
+from aiosearch.mapper import (
+    KeepPolicy,
+    PlanError,
+    fit_gradient,
+    measure_mesh,
+    shard,
+    shard_gradient,
+)
 from aiosearch.mapper.rematerialization import keeping
 from aiosearch.mapper.rows.blocked import memory_of
 
@@ -58,3 +66,28 @@ def test_what_fits_nowhere_is_said() -> None:
         fit_gradient(loss, WEIGHTS, BACK, X, memory=10)
     with pytest.raises(PlanError, match="above 0, not 0"):
         fit_gradient(loss, WEIGHTS, BACK, X, memory=0)
+
+
+def scalar(w: Any) -> Any:
+    return (w**2).sum()
+
+
+@pytest.mark.parametrize(
+    ("refused", "sentence"),
+    [
+        (lambda: fit_gradient(scalar, X, memory="8M"), "bytes above 0, not '8M'"),  # type: ignore[arg-type]
+        (lambda: fit_gradient(jnp.tanh, X, memory=10**9), "cannot be traced.*scalar-output"),
+        (lambda: fit_gradient(scalar, X, memory=10**9, argnums=4), "cannot be traced"),
+        (lambda: shard_gradient(jnp.tanh, X, mesh=(2,), memory=10**9), "cannot be traced"),
+        (lambda: shard(scalar, X, mesh=8), "at least one device, as .* not 8"),  # type: ignore[arg-type]
+        (lambda: shard(scalar, X, mesh=(2.5,)), "at least one device"),  # type: ignore[arg-type]
+        (lambda: shard(jnp.matmul, X, mesh=(2,)), "cannot be traced with these arguments"),
+        (lambda: shard(scalar, "w", mesh=(2,)), "cannot be traced with these arguments"),
+        (lambda: measure_mesh([]), "there is no device"),
+    ],
+)
+def test_what_is_no_plan_is_refused_in_a_sentence(
+    refused: Callable[[], object], sentence: str
+) -> None:
+    with pytest.raises(PlanError, match=sentence):
+        refused()

@@ -7,7 +7,8 @@ differentiated through the original function (`blocked`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -143,7 +144,21 @@ def flatten_jaxpr(closed: core.ClosedJaxpr) -> Flat:
     return Flat(inputs, tuple(flattener.equations), tuple(outputs))
 
 
+@contextmanager
+def tracing() -> Iterator[None]:
+    """Has a PlanError say what keeps a function from being traced with some arguments."""
+    try:
+        yield
+    except (TypeError, ValueError, jax.errors.JAXTypeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise PlanError(f"the function cannot be traced with these arguments: {reason}") from error
+
+
 def trace(function: Function, args: Sequence[Leaf]) -> tuple[Flat, PyTree]:
-    """The flat program of a function of these arguments, and the tree of what it gives."""
-    closed, shape = jax.make_jaxpr(function, return_shape=True)(*args)
+    """The flat program of a function of these arguments, and the tree of what it gives.
+
+    Raises PlanError where it cannot be traced.
+    """
+    with tracing():
+        closed, shape = jax.make_jaxpr(function, return_shape=True)(*args)
     return flatten_jaxpr(closed), jax.tree_util.tree_structure(shape)
