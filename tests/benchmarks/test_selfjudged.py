@@ -31,7 +31,8 @@ def test_a_program_that_agrees_is_counted_and_one_that_is_late_is_named(
         signal.signal(signal.SIGPROF, before)
     assert [each.outcome == AGREES for each in comparisons] == [True, False]
     tell("these", comparisons)
-    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    first, named, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["value"], first["of"]) == (1, 2)
     assert first["reasons"] == ["slow: it takes longer than it may"]
+    assert (named["value"], named["of"]) == (1, 1)
     assert second["unit"] == "CPU s"
