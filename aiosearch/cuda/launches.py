@@ -112,6 +112,13 @@ def scalar_of(parameter: Parameter, value: object, kernel: str) -> int | float |
     return int(value)
 
 
+def word_packing(function: ParallelFunction) -> WordPacking:
+    """How a kernel takes its arguments: parameters, symbols, the grid, and where failures go."""
+    types = [item.value.type for item in function.parameters]
+    types += [ScalarType.PTR] * len(function.symbols) + [ScalarType.I64] * 3 + [ScalarType.PTR]
+    return _packing(tuple(types))
+
+
 def words(
     function: ParallelFunction,
     addresses: Sequence[int | float | bool],
@@ -120,23 +127,46 @@ def words(
     failure: int,
 ) -> Array:
     """The arguments as the compiled kernel takes them: eight bytes each."""
-    types = [item.value.type for item in function.parameters]
-    types += [ScalarType.PTR] * len(function.symbols) + [ScalarType.I64] * 3 + [ScalarType.PTR]
     listed = [*addresses, *(symbols[symbol.name] for symbol in function.symbols), *grid, failure]
-    return packed(types, listed)
+    return word_packing(function).packed(listed)
 
 
 def packed(types: Sequence[ScalarType], values: Sequence[int | float | bool]) -> Array:
     """Values of these `types` as compiled code takes them: eight bytes each."""
-    # `struct` refuses numbers that are too large or have a sign where C would convert them.
-    listed: list[int | float | bool] = []
-    for type, value in zip(types, values, strict=True):
-        if type.is_integer:
-            value = int(value) & ((1 << 8 * type.size) - 1)
-        elif type in (ScalarType.F16, ScalarType.F32):
-            value = float(NUMPY[type].type(value))  # what is too large is infinite
-        listed.append(value)
-    return np.frombuffer(bytearray(_packing(tuple(types)).pack(*listed)), np.int64)
+    return _packing(tuple(types)).packed(values)
+
+
+class WordPacking:
+    """How values of some types become words of eight bytes."""
+
+    def __init__(self, types: Sequence[ScalarType]) -> None:
+        formats = (_FORMATS.get(item) or _WHOLE[item.size] for item in types)
+        self._struct = struct.Struct("=" + "".join(formats))
+        # `struct` refuses numbers that are too large or have a sign where C would convert them.
+        self._masks = [
+            (place, (1 << 8 * type.size) - 1) for place, type in enumerate(types) if type.is_integer
+        ]
+        self._floats = [
+            (place, NUMPY[type])
+            for place, type in enumerate(types)
+            if type in (ScalarType.F16, ScalarType.F32)
+        ]
+
+    def packed(self, values: Sequence[int | float | bool]) -> Array:
+        """The words of these values."""
+        array = np.empty(self._struct.size // 8, np.int64)
+        self.put(array, list(values))
+        return array
+
+    def put(self, array: Array, values: list[int | float | bool]) -> None:
+        """Writes the words to where an array begins; the list is used up."""
+        for place, mask in self._masks:
+            values[place] = int(values[place]) & mask
+        for place, dtype in self._floats:
+            # What is too large is infinite.
+            if not -_LARGE < values[place] < _LARGE:
+                values[place] = float(dtype.type(values[place]))
+        self._struct.pack_into(array.data, 0, *values)
 
 
 _FORMATS = {
@@ -146,9 +176,13 @@ _FORMATS = {
 _WHOLE = {1: "B7x", 2: "H6x", 4: "I4x", 8: "Q"}
 
 
+_LARGE = 65504.0
+"""The largest half; below it, every number has a nearest one in all types."""
+
+
 @functools.cache
-def _packing(types: tuple[ScalarType, ...]) -> struct.Struct:
-    return struct.Struct("=" + "".join(_FORMATS.get(item) or _WHOLE[item.size] for item in types))
+def _packing(types: tuple[ScalarType, ...]) -> WordPacking:
+    return WordPacking(types)
 
 
 class Symbols:
@@ -173,6 +207,7 @@ __all__ = [
     "Array",
     "CudaError",
     "Symbols",
+    "WordPacking",
     "array_of",
     "check_element",
     "check_shape",
@@ -180,5 +215,6 @@ __all__ = [
     "flattened",
     "packed",
     "scalar_of",
+    "word_packing",
     "words",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,19 +33,21 @@ from .launches import (
     Array,
     Dims,
     Symbols,
+    WordPacking,
     array_of,
     check_shape,
     dims,
     flattened,
     packed,
     scalar_of,
+    word_packing,
     words,
 )
 from .library_kernels import LibraryChoice, LibraryServers
 from .passes.instrumentation import instrumented
 
-_QUICK = 1e-4
-"""A launch that took less seconds is done by the caller's thread alone the next time."""
+_QUICK = 5e-5
+"""A region that took less seconds is done by the caller's thread alone the next time."""
 _MOST_LAUNCHES = 4096
 
 
@@ -200,8 +203,8 @@ class CudaKernel:
         self.tuned: dict[Dims, Choices] = {}
         """What `Launch.tune` decided, for each shape of block."""
         self._codes: dict[tuple[Dims, Choices], Code] = {}
-        self.quick: set[tuple[Dims, Choices, int]] = set()
-        """Blocks, decisions and numbers of blocks with which waking another thread takes longer."""
+        self.paces: dict[tuple[Dims, Choices], threads.BlockPace] = {}
+        """How long a block takes, by its shape and the decisions."""
 
     def __getitem__(self, shape: Any) -> KernelLaunch:
         supplied = shape if isinstance(shape, tuple) else (shape,)
@@ -227,6 +230,19 @@ class CudaKernel:
         return f"<kernel {self.function.name}>"
 
 
+@dataclass(frozen=True, slots=True)
+class _PreparedLaunch:
+    """What is the same in all runs of a launch under the same decisions."""
+
+    asked: Choices
+    code: Code
+    packing: WordPacking
+    listed: tuple[int, ...]
+    """The words behind the arguments: the addresses of symbols, and the grid."""
+    blocks: threads.GridBlocks
+    scratch: int
+
+
 class KernelLaunch:
     """A kernel with a shape. Called with arrays and numbers, it runs and writes into the arrays."""
 
@@ -243,6 +259,7 @@ class KernelLaunch:
         self._function = kernel.function
         self._choices = choices
         self.grid, self.block, self.shared = grid, block, shared
+        self._prepared: _PreparedLaunch | None = None
 
     @property
     def function(self) -> ParallelFunction:
@@ -296,27 +313,32 @@ class KernelLaunch:
 
     def run(self, values: Sequence[int | float | bool]) -> None:
         """Runs the kernel with addresses in place of arrays."""
-        function = self._function
-        choices = self.choices.for_grid(self.grid)
+        choices, prepared = self.choices, self._prepared
+        if prepared is None or prepared.asked is not choices:
+            prepared = self._prepared = self._prepare(choices)
+        size = len(values) + len(prepared.listed) + 1
+        block = np.zeros(size + 1, np.int64)  # the last word is for a failed assertion
+        address = block.ctypes.data
+        prepared.packing.put(block, [*values, *prepared.listed, address + 8 * size])
+        prepared.blocks.run(address, prepared.scratch)
+        if block[size]:
+            place = prepared.code.assertions[int(block[size]) - 1]
+            raise CudaError(f"{place}: an assertion fails")
+
+    def _prepare(self, asked: Choices) -> _PreparedLaunch:
+        function, choices = self._function, asked.for_grid(self.grid)
         code = self._kernel.code(self.block, choices)
         grid = (self.grid[0] // code.blocks, *self.grid[1:])
         symbols = self._kernel.module.symbols.of(function)
-        failure = np.zeros(1, np.int64)
-        block = words(
-            function,
-            values,
-            {name: array.ctypes.data for name, array in symbols.items()},
-            grid,
-            failure.ctypes.data,
+        pace = self._kernel.paces.setdefault((self.block, choices), threads.BlockPace())
+        return _PreparedLaunch(
+            asked,
+            code,
+            word_packing(function),
+            (*(array.ctypes.data for array in symbols.values()), *grid),
+            threads.GridBlocks(code.address, grid[0] * grid[1] * grid[2], pace),
+            code.scratch + self.shared,
         )
-        blocks = grid[0] * grid[1] * grid[2]
-        quick, key = self._kernel.quick, (self.block, choices, blocks)
-        scratch, several = code.scratch + self.shared, 1 if key in quick else None
-        start = time.perf_counter()
-        threads.run(code.address, block.ctypes.data, scratch, blocks, several)
-        (quick.add if time.perf_counter() - start < _QUICK else quick.discard)(key)
-        if failure[0]:
-            raise CudaError(f"{code.assertions[int(failure[0]) - 1]}: an assertion fails")
 
     def interpret(self, *arguments: object) -> None:
         """Does what a call does by the interpreter: slowly, and the same as the text says."""

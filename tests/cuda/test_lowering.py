@@ -383,7 +383,8 @@ def test_a_loop_whose_lanes_begin_apart_gives_the_same_up_to_every_end(
 def test_a_counter_keeps_its_stride_where_lane_0_is_the_last_to_leave(name: str) -> None:
     launch = cuda.load(f"\n{(STRIDED | SCATTERED)[name]}").filled[1, 64]
     text = launch.lower().emitted.text
-    assert ("masked.gather" in text) == (name in SCATTERED)
+    apart = "masked.gather" in text or "cttz" in text  # by vectors, or lane by lane
+    assert apart == (name in SCATTERED)
 
 
 SEARCHED = """
@@ -426,3 +427,79 @@ def test_what_lanes_carried_when_they_left_is_what_they_have_behind_a_loop() -> 
     a[:32] += 5
     for limit in (0, 9, 40, 10_000):
         _both(CARRIED, "carried", (1, 32), a, b, limit)
+
+
+@pytest.mark.parametrize("count", [1, 2, 17, 64, 100])
+def test_neighbours_at_clamped_places_are_read_right_at_borders_and_between(count: int) -> None:
+    text = """
+    __global__ void near(const short *a, const double *b, double *out, int n, int width) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      int left = i - 1 < 0 ? 0 : i - 1, right = min(i + 1, n - 1);
+      int far = i == 0 ? i : i == n - 1 ? i : i + 1, both = max(min(i - 3, n - 7), 0);
+      if (i < n) out[i] = a[left] + 3 * a[right] + 5 * a[far] + 7 * b[both] + b[2 * left];
+    }"""
+    whole = np.random.default_rng(count).integers(-9, 9, count).astype(np.int16)
+    numbers = np.random.default_rng(count).integers(-9, 9, 2 * count).astype(np.float64)
+    out = np.full(count, 0.5)
+    _both(text, "near", (-(-count // 64), 64), whole, numbers, out, count, 5)
+
+
+def test_clamped_neighbours_in_several_rows_of_threads_are_those_of_each_row() -> None:
+    text = """
+    __global__ void near(const float *a, float *out, int n) {
+      int x = threadIdx.x, y = threadIdx.y, sum = 0;
+      int west = x == 0 ? 0 : x - 1, south = y == 15 ? 15 : y + 1, half = x > y ? y : x;
+      for (int k = 0; k < n; k++)
+        sum += a[y * 16 + west] + a[south * 16 + x] * k + a[half] + a[south * 16 + half];
+      out[y * 16 + x] = sum;
+    }"""
+    for rows in (1, 4):
+        choices = Choices(contract=False, rows=rows)
+        data = (_floats(256), np.full(256, 0.5, np.float32), 3)
+        _both(text, "near", (1, (16, 16)), *data, choices=choices)
+
+
+ROWS = """
+__global__ void rows(const int *start, const int *place, const float *a, float *x, int *count,
+                     float *y, char *last, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float sum = y[i];
+  bool any = false;
+  int j = start[i];
+  for (; j < start[i + 1]; j++) {
+    if (a[j] == 0) break;
+    sum += a[j] * x[place[j]];
+    atomicAdd(&count[place[j]], i);
+    any = place[j] > n / 2;
+  }
+  y[i] = sum + j;
+  last[i] = any;
+}"""
+
+
+@pytest.mark.parametrize("lanes", [None, 4, 32])
+@pytest.mark.parametrize("count", [5, 64, 200])
+def test_loops_of_rows_of_a_sparse_matrix_give_what_each_thread_gives_alone(
+    count: int, lanes: int | None
+) -> None:
+    draw = np.random.default_rng(count)
+    start = np.concatenate([[0], np.cumsum(draw.integers(0, 9, count))]).astype(np.int32)
+    place = draw.integers(0, count, start[-1]).astype(np.int32)
+    choices = Choices(contract=False, lanes=lanes)
+    arrays = (start, place, _floats(start[-1]), _floats(count), np.zeros(count, np.int32))
+    results = (_floats(count + 1)[:count], np.full(count, 7, np.int8))
+    _both(ROWS, "rows", (-(-count // 64), 64), *arrays, *results, count, choices=choices)
+
+
+def test_a_loop_of_few_computations_for_each_place_goes_lane_by_lane_and_others_do_not() -> None:
+    dense = """
+    __global__ void dense(const int *start, const float *a, float *y) {
+      float x = y[threadIdx.x];
+      for (int j = 0; j < start[threadIdx.x]; j++)
+        for (int k = 0; k < 9; k++) x = x * x + x * 0.5f - x * x * x + a[k] * x;
+      y[threadIdx.x] = x;
+    }"""
+    sparse, module = cuda.load(f"{ROWS}\n").rows[4, 64], cuda.load(f"{dense}\n")
+    assert "cttz" in sparse.lower().emitted.text
+    assert "cttz" not in module.dense[4, 64].lower().emitted.text

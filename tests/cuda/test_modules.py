@@ -95,6 +95,47 @@ def test_several_threads_of_python_launch_at_once() -> None:
     assert [set(item.tolist()) for item in arrays] == [{number} for number in range(8)]
 
 
+def test_launches_in_a_row_have_as_much_shared_memory_as_each_asks_for() -> None:
+    text = """
+    __global__ void turned(int *a) {
+      extern __shared__ int s[];
+      int *mine = a + blockIdx.x * blockDim.x;
+      s[threadIdx.x] = mine[threadIdx.x];
+      __syncthreads();
+      mine[threadIdx.x] = s[blockDim.x - 1 - threadIdx.x];
+    }
+    """
+    kernel = cuda.load(text).turned
+    for threads in (32, 1024, 64, 512):
+        array = np.arange(512 * threads, dtype=np.int32)
+        for _ in range(3):
+            kernel[512, threads, 4 * threads](array)
+        expected = np.arange(512 * threads).reshape(512, threads)[:, ::-1]
+        np.testing.assert_array_equal(array, expected.ravel())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_launches_on_threads_of_its_own() -> None:
+    program = """if True:
+    import os
+    import numpy as np
+    from aiosearch import cuda
+
+    text = "__global__ void add(int *a) { a[blockIdx.x * 256 + threadIdx.x] += 1; }"
+    kernel = cuda.load(text + chr(10)).add
+    array = np.zeros(256 * 4096, np.int32)
+    kernel[4096, 256](array)
+    child = os.fork()
+    for _ in range(3):
+        kernel[4096, 256](array)
+    assert (array == 4).all()
+    if child == 0:
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    """
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
 @pytest.mark.parametrize(
     ("shape", "arguments"),
     [

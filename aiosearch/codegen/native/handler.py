@@ -95,18 +95,26 @@ _MAJOR = 0
 def handler_text(machine: CpuMachine) -> str:
     """The text of the handler for a `machine`, the same for all programs."""
     major, minor = interface_version()
-    numbers = {
-        "major": major,
-        "minor": minor,
-        "patience": _SPIN_COUNT,
-        "monotonic": time.CLOCK_MONOTONIC,
-    }
-    placeholders = {**(_ARM if machine.is_arm else _X86), **{k: str(v) for k, v in numbers.items()}}
+    numbers = {"major": major, "minor": minor, "patience": _SPIN_COUNT}
     folder = resources.files(__package__)
     # The parts are one module: they call each other's internal functions, which LLVM inlines.
     names = (*_TEXTS, _CORES) if sys.platform == "linux" else _TEXTS
     text = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
     text += "" if sys.platform == "linux" else _NO_CORES
+    return _filled(text, machine, numbers)
+
+
+def spin_text(machine: CpuMachine, patience: int) -> str:
+    """The text of `spin.ll`: a thread waits awake for up to so many nanoseconds."""
+    text = resources.files(__package__).joinpath("spin.ll").read_text(encoding="utf-8")
+    return _filled(text, machine, {"patience": patience})
+
+
+def _filled(text: str, machine: CpuMachine, numbers: dict[str, int]) -> str:
+    """A text with its placeholders replaced: by numbers, and by what a machine's pause is."""
+    words = _ARM if machine.is_arm else _X86
+    numbers = {**numbers, "monotonic": time.CLOCK_MONOTONIC}
+    placeholders = {**words, **{name: str(number) for name, number in numbers.items()}}
     return re.sub(r"\{(\w+)\}", lambda name: placeholders[name[1]], text)
 
 

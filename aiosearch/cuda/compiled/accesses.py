@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..ir.operations import (
@@ -25,6 +26,8 @@ from .llvm_text import TYPES, KernelText, ascending, literal, short, vector
 from .shapes import UNIFORM, Grouping, Shape, Shapes
 
 _ALIGN = 64
+_WORD = 64
+"""Bits, at least as many as a vector has lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,19 @@ class Lanes:
     shape: Shape
     parts: tuple[str, ...]
     type: ScalarType
+
+
+@dataclass(frozen=True, slots=True)
+class Presumption:
+    """What a value without a step is where an index is not clamped: a value that has one.
+
+    Of `left = x < low ? low : x` in neighbouring threads, all but a few are `x`. So `a[left]` is
+    read at once if those few are not among the lanes, which is looked at each time.
+    """
+
+    lanes: Lanes
+    holds: Lanes
+    """In which lanes it is that."""
 
 
 class Accesses:
@@ -47,6 +63,7 @@ class Accesses:
         self._shapes = Shapes(grouping, function.body)
         self._shapes.block(function.body)
         self._values: dict[IrValue, Lanes] = {}
+        self._presumed: dict[IrValue, Presumption] = {}
         self._mask: Lanes | None = None
         """The lanes that take part; all of them without one."""
         self._lanes = grouping.lanes
@@ -121,7 +138,9 @@ class Accesses:
 
     def _pointer(self, address: Address) -> tuple[Lanes, int | None]:
         """The addresses of an access, and their step in bytes if there is one."""
-        base, index = self._value(address.base), self._value(address.index)
+        return self._addressed(address, self._value(address.base), self._value(address.index))
+
+    def _addressed(self, address: Address, base: Lanes, index: Lanes) -> tuple[Lanes, int | None]:
         rows = base.shape.rows or index.shape.rows
         first, second = base.shape.stride, index.shape.stride
         stride = None if first is None or second is None else first + second * address.scale
@@ -166,12 +185,171 @@ class Accesses:
         count = self._rows if shape.rows or masked else 1
         if masked:
             shape = Shape(None, True)
-        parts = [self._loaded(pointer, stride, type, row) for row in range(count)]
+        presumed = self._presumed_pointer(operation.address, type) if stride is None else None
+        if presumed is None:
+            parts = [self._loaded(pointer, stride, type, row) for row in range(count)]
+        else:
+            parts = [self._loaded_at_once(presumed, pointer, type, row) for row in range(count)]
         return Lanes(shape, tuple(parts), type)
+
+    def _presumed_pointer(self, address: Address, type: ScalarType) -> Presumption | None:
+        """Addresses of elements side by side, and in which lanes they are those of an access."""
+        operands = (address.base, address.index)
+        several = [self._presumed.get(item) for item in operands if isinstance(item, IrValue)]
+        presumptions = [item for item in several if item is not None]
+        base, index = (self._expected(item) for item in operands)
+        if not presumptions or None in (base.shape.stride, index.shape.stride):
+            return None
+        if (base.shape.stride or 0) + (index.shape.stride or 0) * address.scale != type.size:
+            return None
+        pointer, _ = self._addressed(address, base, index)
+        return Presumption(pointer, self._together(presumptions))
+
+    def _expected(self, operand: Operand) -> Lanes:
+        """A value, or what it is presumed to be."""
+        presumed = self._presumed.get(operand) if isinstance(operand, IrValue) else None
+        return self._value(operand) if presumed is None else presumed.lanes
+
+    def _together(self, presumptions: Sequence[Presumption]) -> Lanes:
+        """The lanes in which several presumptions hold."""
+        held = presumptions[0].holds
+        for item in presumptions[1:]:
+            held = held if item.holds == held else self._both(held, item.holds)
+        return held
+
+    def _at_once(
+        self,
+        presumed: Presumption,
+        pointer: Lanes,
+        row: int,
+        do: Callable[[Lanes, int | None], str],
+    ) -> list[tuple[str, str]]:
+        """Does an access side by side if the lanes that take part presume rightly, apart if not.
+
+        Gives what it gave in either case, each with the label where that ends.
+        """
+        text, holds = self._text, presumed.holds
+        if holds.shape.stride == 0:
+            right = self._first(holds, row)
+        else:
+            lost = self._both(self._mask, holds, negated=True)
+            subset = Lanes(Shape(None), (self._spread(lost, row),), ScalarType.BOOL)
+            right = text.line(f"xor i1 {self._any(subset)}, true")
+        side, apart, end = (text.new_label(item) for item in ("side", "apart", "end"))
+        text.split(right, side, apart)
+        ways = []
+        stride = presumed.lanes.shape.stride
+        for label, places, step in ((side, presumed.lanes, stride), (apart, pointer, None)):
+            text.begin(label)
+            ways.append((do(places, step), text.label))
+            text.jump(end)
+        text.begin(end)
+        return ways
+
+    def _loaded_at_once(
+        self, presumed: Presumption, pointer: Lanes, type: ScalarType, row: int
+    ) -> str:
+        ways = self._at_once(
+            presumed, pointer, row, lambda places, step: self._loaded(places, step, type, row)
+        )
+        sides = ", ".join(f"[ {value}, %{label} ]" for value, label in ways)
+        return self._text.line(f"phi {vector(TYPES[type], self._lanes)} {sides}")
+
+    def _presume(self, operation: Compute, result: Lanes) -> None:
+        """Notes what a result without a step is in most lanes, if that has one."""
+        self._presumed.pop(operation.result, None)
+        if result.shape.stride is not None or self._lanes == 1:
+            return
+        if not (result.type.is_integer or result.type is ScalarType.PTR):
+            return
+        if operation.name in ("select", "min", "max"):
+            presumed = self._presumed_arm(operation)
+        elif operation.name == "cast":
+            presumed = self._presumed_cast(operation)
+        else:
+            presumed = self._presumed_result(operation)
+        if presumed is not None:
+            self._presumed[operation.result] = presumed
+
+    def _presumed_arm(self, operation: Compute) -> Presumption | None:
+        """Of a choice the arm that has a step other than 0; of two such, the second."""
+        arms = operation.operands[-2:]
+        for place in (1, 0):
+            lanes = self._expected(arms[place])
+            if not lanes.shape.stride:
+                continue
+            if operation.name == "select":
+                condition = self._value(operation.operands[0])
+                holds = self._both(None, condition, negated=place == 1)
+            else:
+                other = self._value(arms[1 - place])
+                holds = self._ordered(operation.name, self._value(arms[place]), other)
+            presumed = self._presumed.get(arm) if isinstance(arm := arms[place], IrValue) else None
+            return Presumption(lanes, self._both(presumed.holds if presumed else None, holds))
+        return None
+
+    def _ordered(self, name: str, first: Lanes, second: Lanes) -> Lanes:
+        """In which lanes the first number is the least, or the greatest."""
+        truth, type = IrValue(0, ScalarType.BOOL), first.type
+        compare = Compute(
+            truth, "le" if name == "min" else "ge", (IrValue(0, type), IrValue(0, type))
+        )
+        rows = first.shape.rows or second.shape.rows
+        parts = tuple(
+            self._arithmetic.compute(
+                compare, [self._spread(first, row), self._spread(second, row)], self._lanes
+            )
+            for row in range(self._rows if rows else 1)
+        )
+        return Lanes(Shape(None, rows), parts, ScalarType.BOOL)
+
+    def _presumed_cast(self, operation: Compute) -> Presumption | None:
+        """Of an unsigned number made longer: no lane is where the shorter one begins at 0 again."""
+        source = self._expected(operation.operands[0])
+        stride, type = source.shape.stride, source.type
+        if not stride or not type.is_integer or type.is_signed or type.size < 4:
+            return self._presumed_result(operation)
+        text, kind = self._text, TYPES[type]
+        span = stride * (self._lanes - 1)
+        limit = (1 << 8 * type.size) - 1 - span if span > 0 else -span
+        rows = self._rows if source.shape.rows else 1
+        firsts = [self._first(source, row) for row in range(rows)]
+        test = f"icmp {'ule' if span > 0 else 'uge'} {kind}"
+        within = tuple(text.line(f"{test} {first}, {limit}") for first in firsts)
+        parts = tuple(self._arithmetic.compute(operation, [first], 1) for first in firsts)
+        several = [
+            self._presumed.get(item) for item in operation.operands if isinstance(item, IrValue)
+        ]
+        holds = Lanes(Shape(0, source.shape.rows), within, ScalarType.BOOL)
+        for item in several:
+            holds = holds if item is None else self._both(holds, item.holds)
+        shape = Shape(stride, source.shape.rows)
+        return Presumption(Lanes(shape, parts, operation.result.type), holds)
+
+    def _presumed_result(self, operation: Compute) -> Presumption | None:
+        """What an operation gives of what its operands are presumed to be."""
+        several = [
+            self._presumed.get(item) for item in operation.operands if isinstance(item, IrValue)
+        ]
+        presumptions = [item for item in several if item is not None]
+        if not presumptions:
+            return None
+        values = [self._expected(item) for item in operation.operands]
+        stride = self._shapes.stride(operation, [item.shape for item in values])
+        if stride is None:
+            return None
+        rows = any(item.shape.rows for item in values)
+        parts = tuple(
+            self._arithmetic.compute(operation, [self._first(item, row) for item in values], 1)
+            for row in range(self._rows if rows else 1)
+        )
+        return Presumption(
+            Lanes(Shape(stride, rows), parts, operation.result.type), self._together(presumptions)
+        )
 
     def _loaded(self, pointer: Lanes, stride: int | None, type: ScalarType, row: int) -> str:
         text, lanes = self._text, self._lanes
-        element, size = _memory_type(type), type.size
+        element, size = memory_type(type), type.size
         if stride == 0:
             place = self._first(pointer, row)
             # A row of which no lane takes part may have an address outside of all arrays.
@@ -230,7 +408,7 @@ class Accesses:
         value = self._value(operation.value)
         pointer, stride = self._pointer(operation.address)
         text, lanes = self._text, self._lanes
-        element, size = _memory_type(type), type.size
+        element, size = memory_type(type), type.size
         mask_rows = self._mask is not None and self._mask.shape.rows
         rows = pointer.shape.rows or value.shape.rows or mask_rows
         if not self._inside or (stride == 0 and value.shape.stride == 0 and not rows):
@@ -238,28 +416,43 @@ class Accesses:
             place = self._first(pointer, 0)
             text.emit(f"store {element} {stored}, ptr {place}, align {size}")
             return
-        kind = vector(element, lanes)
+        presumed = self._presumed_pointer(operation.address, type) if stride is None else None
         for row in range(self._rows if rows else 1):
             stored = self._to_memory(self._spread(value, row), type, lanes)
-            if stride == size and self._mask is None:
-                place = self._first(pointer, row)
-                text.emit(f"store {kind} {stored}, ptr {place}, align {size}")
-            elif stride == size:
-                text.call(
-                    f"@llvm.masked.store.{short(element, lanes)}.p0",
-                    "void",
-                    (kind, stored),
-                    (f"ptr align {size}", self._first(pointer, row)),
-                    (vector("i1", lanes), self._mask_of(row)),
-                )
+
+            def put(places: Lanes, step: int | None, stored: str = stored, row: int = row) -> str:
+                self._stored(places, step, type, stored, row)
+                return ""
+
+            if presumed is None:
+                put(pointer, stride)
             else:
-                text.call(
-                    f"@llvm.masked.scatter.{short(element, lanes)}.v{lanes}p0",
-                    "void",
-                    (kind, stored),
-                    (f"<{lanes} x ptr> align {size}", self._pointers(pointer, row)),
-                    (vector("i1", lanes), self._mask_of(row)),
-                )
+                self._at_once(presumed, pointer, row, put)
+
+    def _stored(
+        self, pointer: Lanes, stride: int | None, type: ScalarType, stored: str, row: int
+    ) -> None:
+        text, lanes = self._text, self._lanes
+        element, size = memory_type(type), type.size
+        kind = vector(element, lanes)
+        if stride == size and self._mask is None:
+            text.emit(f"store {kind} {stored}, ptr {self._first(pointer, row)}, align {size}")
+        elif stride == size:
+            text.call(
+                f"@llvm.masked.store.{short(element, lanes)}.p0",
+                "void",
+                (kind, stored),
+                (f"ptr align {size}", self._first(pointer, row)),
+                (vector("i1", lanes), self._mask_of(row)),
+            )
+        else:
+            text.call(
+                f"@llvm.masked.scatter.{short(element, lanes)}.v{lanes}p0",
+                "void",
+                (kind, stored),
+                (f"<{lanes} x ptr> align {size}", self._pointers(pointer, row)),
+                (vector("i1", lanes), self._mask_of(row)),
+            )
 
     def _atomic(self, operation: Atomic) -> Lanes:
         """Lane by lane. Shared memory belongs to one core, so nothing there has to be atomic."""
@@ -268,6 +461,10 @@ class Accesses:
         value = self._value(operation.operand)
         compare = None if operation.compare is None else self._value(operation.compare)
         exclusive = operation.address.base in self._shared
+        if self._grouping.is_single:
+            number = None if compare is None else compare.parts[0]
+            numbers = (pointer.parts[0], value.parts[0], number)
+            return Lanes(UNIFORM, (self._exchanged(operation, *numbers, exclusive),), type)
         parts = []
         for row in range(self._rows):
             compares = None if compare is None else self._spread(compare, row)
@@ -316,6 +513,58 @@ class Accesses:
             first(lane)
             text.jump(after)
             text.begin(after)
+
+    @contextmanager
+    def _lanes_in_turn(self) -> Iterator[str]:
+        """A loop over the lanes of the mask, in which nothing is done for the others."""
+        text, lanes = self._text, self._lanes
+        mask = text.line(f"bitcast {vector('i1', lanes)} {self._mask_of(0)} to i{lanes}")
+        bits = mask if lanes == _WORD else text.line(f"zext i{lanes} {mask} to i{_WORD}")
+        before, head, body, end = text.label, *(text.new_label(item) for item in "hbe")
+        remaining, following = text.new_name(), text.new_name()
+        text.jump(head)
+        text.begin(head)
+        hole = len(text.lines)
+        text.lines.append("")
+        text.split(text.line(f"icmp ne i{_WORD} {remaining}, 0"), body, end)
+        text.begin(body)
+        word = f"i{_WORD}"
+        lane = text.call(f"@llvm.cttz.{word}", word, (word, remaining), ("i1", "true"))
+        below = text.line(f"sub {word} {remaining}, 1")
+        text.emit(f"{following} = and {word} {remaining}, {below}")
+        yield lane
+        text.lines[hole] = (
+            f"  {remaining} = phi {word} [ {bits}, %{before} ], [ {following}, %{text.label} ]"
+        )
+        text.jump(head)
+        text.begin(end)
+
+    def _slot(self, value: Lanes) -> str:
+        """Memory on the stack that holds a value of each lane."""
+        text, kind = self._text, vector(memory_type(value.type), self._lanes)
+        slot = text.stack(kind)
+        whole = self._to_memory(self._spread(value, 0), value.type, self._lanes)
+        text.emit(f"store {kind} {whole}, ptr {slot}")
+        return slot
+
+    def _of_lane(self, value: Lanes, slot: str | None, lane: str) -> Lanes:
+        """The number of one lane: what its slot holds, or so many steps from the first."""
+        text, type, stride = self._text, value.type, value.shape.stride
+        first, kind = value.parts[0], TYPES[value.type]
+        if slot is not None:
+            place = text.line(f"getelementptr {memory_type(type)}, ptr {slot}, i64 {lane}")
+            number = text.line(f"load {memory_type(type)}, ptr {place}")
+            return Lanes(UNIFORM, (self._from_memory(number, type, 1),), type)
+        if not stride:
+            return Lanes(UNIFORM, (first,), type)
+        distance = text.line(f"mul i64 {lane}, {stride}")
+        if type is ScalarType.PTR:
+            number = text.line(f"getelementptr i8, ptr {first}, i64 {distance}")
+        else:
+            if type.size < 8:
+                distance = text.line(f"trunc i64 {distance} to {kind}")
+            number = text.line(f"add {kind} {first}, {distance}")
+        return Lanes(UNIFORM, (number,), type)
 
     def _exchanged(
         self, operation: Atomic, place: str, value: str, compare: str | None, exclusive: bool
@@ -409,7 +658,8 @@ class Accesses:
         return Lanes(Shape(None, rows), tuple(parts), ScalarType.BOOL)
 
 
-def _memory_type(type: ScalarType) -> str:
+def memory_type(type: ScalarType) -> str:
+    """What LLVM calls a type in memory."""
     return "i8" if type is ScalarType.BOOL else TYPES[type]
 
 

@@ -17,6 +17,7 @@ from ...codegen.llvm.builder import FunctionText, literal, suffix, typed
 from ...codegen.llvm.scalars import ERRORS, library, symbol
 from ...codegen.native.compiler import OptimizationEffort, parse_module, target_machine
 from ...codegen.native.guarded_run import GuardedBytes
+from ...codegen.native.handler import spin_text
 from ...codegen.native.kernel_program import KernelPhase, KernelProgram
 from ...codegen.native.llvm_library import llvm, llvmlite
 from ...codegen.native.machine import CpuMachine, host
@@ -167,6 +168,14 @@ def loaded(text: str, name: str, *, alone: bool = False) -> tuple[int, Any]:
 
     The second value holds the memory of the code: keep it as long as the address.
     """
+    (address,), memory = loaded_together(text, (name,), alone=alone)
+    return address, memory
+
+
+def loaded_together(
+    text: str, names: Sequence[str], *, alone: bool = False
+) -> tuple[tuple[int, ...], Any]:
+    """The same of a module with several functions."""
     machine = host()
     target = (machine.triple, machine.name, machine.features)
     parts = (_LAYOUT, llvmlite.__version__, *target, alone, text)
@@ -175,12 +184,18 @@ def loaded(text: str, name: str, *, alone: bool = False) -> tuple[int, Any]:
     code = objects.get(digest, lambda: _compiled(text, machine, alone))
     builder = llvm.JITLibraryBuilder()
     builder.add_object_img(code).add_current_process()
-    builder.export_symbol(name)
+    for name in names:
+        builder.export_symbol(name)
     try:
         memory = builder.link(_linker(), f"cuda.{digest}.{next(_numbers)}")
     except RuntimeError as error:
-        raise NativeError(f"the kernel {name} cannot be loaded: {error}") from None
-    return int(memory[name]), memory
+        raise NativeError(f"{', '.join(names)}: cannot be loaded: {error}") from None
+    return tuple(int(memory[name]) for name in names), memory
+
+
+def spinning(patience: int) -> str:
+    """Functions `now` and `pause_since`, by which code waits awake for so many nanoseconds."""
+    return spin_text(host(), patience)
 
 
 def _compiled(text: str, machine: CpuMachine, alone: bool) -> bytes:

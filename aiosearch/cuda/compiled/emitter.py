@@ -17,7 +17,7 @@ side of which no lane is left is jumped over. A branch that all lanes take, such
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import CudaError
 from ..ir.operations import (
@@ -39,13 +39,14 @@ from ..ir.operations import (
     Threads,
     Warp,
     While,
+    used,
     walk,
 )
 from ..ir.types import ScalarType
 from . import backend
-from .accesses import Accesses, Lanes
+from .accesses import Accesses, Lanes, memory_type
 from .llvm_text import TYPES, ascending, short, vector
-from .shapes import UNIFORM, Grouping, Shape
+from .shapes import UNIFORM, Grouping, Shape, Shapes
 
 _ALIGN = 64
 _WARP = 32
@@ -185,7 +186,9 @@ class _Emitter(Accesses):
             take = self._first if lanes == 1 else self._spread
             texts = [take(item, row) for item in operands]
             parts.append(self._arithmetic.compute(operation, texts, lanes))
-        return Lanes(shape, tuple(parts), result.type)
+        lanes_of = Lanes(shape, tuple(parts), result.type)
+        self._presume(operation, lanes_of)
+        return lanes_of
 
     # --- control flow
 
@@ -402,6 +405,9 @@ class _Emitter(Accesses):
         bounds: tuple[Lanes, Lanes] | None,
     ) -> None:
         """A loop that lanes leave at different times: it runs, masked, as long as any is left."""
+        if self._rows == 1 and self._shapes.scatters(operation):
+            self._in_turn(operation)
+            return
         text, outer = self._text, self._mask
         counting = [operation.counter] if isinstance(operation, For) else []
         values = [*counting, *carried]
@@ -473,6 +479,46 @@ class _Emitter(Accesses):
         text.begin(end)
         for result, lanes in zip(operation.results, left[len(counting) :], strict=True):
             self._values[result] = lanes
+
+    def _in_turn(self, operation: For | While) -> None:
+        """A loop that one lane of the mask after another goes through, with its own numbers."""
+        text, lanes = self._text, self._lanes
+        held = {item: self._values[item] for item in used(Region((operation,)))}
+        slots = {
+            item: self._slot(value) for item, value in held.items() if value.shape.stride is None
+        }
+        group = {
+            name: self._slot(value)
+            for name, value in self._group.items()
+            if value.shape.stride is None
+        }
+        starts = [self._value(item) for item in operation.initial]
+        ends = [self._slot(item) for item in starts]
+        outer = self._values, self._group, self._shapes, self._grouping, self._mask
+        with self._lanes_in_turn() as lane:
+            self._values = {
+                item: self._of_lane(value, slots.get(item), lane) for item, value in held.items()
+            }
+            self._group = {
+                name: self._of_lane(value, group.get(name), lane)
+                for name, value in self._group.items()
+            }
+            self._grouping = replace(self._grouping, lanes=1)
+            self._shapes = Shapes(self._grouping, Region((operation,)))
+            self._shapes.block(Region((operation,)))
+            self._lanes, self._mask = 1, None
+            self._operation(operation)
+            for slot, result in zip(ends, operation.results, strict=True):
+                last = self._to_memory(self._first(self._values[result], 0), result.type, 1)
+                kind = memory_type(result.type)
+                place = text.line(f"getelementptr {kind}, ptr {slot}, i64 {lane}")
+                text.emit(f"store {kind} {last}, ptr {place}")
+        self._values, self._group, self._shapes, self._grouping, self._mask = outer
+        self._lanes = lanes
+        for slot, result in zip(ends, operation.results, strict=True):
+            kind = vector(memory_type(result.type), lanes)
+            whole = self._from_memory(text.line(f"load {kind}, ptr {slot}"), result.type, lanes)
+            self._values[result] = Lanes(Shape(None), (whole,), result.type)
 
     def _counted(self, operation: For, shape: Shape, counter: str) -> str:
         """The counter of the next turn, as its `shape` says: one number, or one for each lane."""

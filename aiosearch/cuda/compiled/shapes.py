@@ -25,8 +25,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..ir.operations import (
+    Address,
     Alloc,
     Atomic,
+    Barrier,
     CallOperation,
     Compute,
     ConstantOperand,
@@ -38,6 +40,7 @@ from ..ir.operations import (
     Operand,
     Operation,
     Region,
+    Store,
     Threads,
     Warp,
     While,
@@ -46,6 +49,7 @@ from ..ir.operations import (
     walk,
 )
 from ..ir.types import ScalarType
+from .backend import host
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,43 @@ _LINEAR = frozenset({"add", "sub", "neg", "cast", "ptradd", "mul", "shl"})
 _MOST_THREADS = (1 << 31) - 1
 _LEAST_SIZE = 4
 """Bytes of the whole numbers that have a step; C counts in no smaller ones."""
+# About cycles of one core, of which only the relation of the two ways counts.
+_ISSUED = 1 / 3
+"""Of an operation on one number, as several are issued at once."""
+_LONG = 12.0
+"""Of a division or a function."""
+_GATHERED, _SCATTERED, _NARROW = 2.0, 4.0, 5.0
+"""Of a lane that reads or writes for itself; machines gather nothing below 32 bits."""
+_PRESENT = 0.7
+"""The share of the lanes that are left in a turn of a loop that lanes leave apart."""
+_CHEAP = frozenset(
+    [
+        "abs",
+        "add",
+        "and",
+        "bitcast",
+        "cast",
+        "eq",
+        "fma",
+        "ge",
+        "gt",
+        "le",
+        "lt",
+        "max",
+        "min",
+        "mul",
+        "ne",
+        "neg",
+        "not",
+        "or",
+        "ptradd",
+        "select",
+        "shl",
+        "shr",
+        "sub",
+        "xor",
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +120,11 @@ class Grouping:
     @property
     def threads(self) -> int:
         return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether a group is one thread, so that nothing differs within it."""
+        return self.lanes == self.rows == 1
 
 
 class Shapes:
@@ -108,6 +154,42 @@ class Shapes:
         for operation in block.operations:
             self._operation(operation, divergent)
 
+    def scatters(self, operation: For | While) -> bool:
+        """Whether one lane after another is faster in a loop that lanes leave at different times.
+
+        That is so where little is computed for each place in memory that lanes find apart, as in a
+        walk along the edges of a graph: such places are read and written one by one in any case,
+        and the lanes would wait for the one that stays longest.
+        """
+        lanes, together, apart = self._grouping.lanes, 0.0, 0.0
+        for item in walk(operation.body):
+            match item:
+                case Alloc() | Warp() | CallOperation() | Barrier():
+                    return False
+                case Load(result=IrValue(type=type), address=address):
+                    together += self._access(address, type, _GATHERED)
+                    apart += _ISSUED
+                case Store(address=address, type=type):
+                    together += self._access(address, type, _SCATTERED)
+                    apart += _ISSUED
+                case Atomic():
+                    together += _SCATTERED * lanes
+                    apart += _ISSUED
+                case Compute(result=result, name=name, operands=supplied) if supplied:
+                    cost = 1.0 if name in _CHEAP else _LONG
+                    registers = max(lanes * result.type.size // host().width, 1)
+                    together += cost * registers
+                    apart += cost * _ISSUED
+        return lanes > 1 and apart * lanes * _PRESENT < together
+
+    def _access(self, address: Address, type: ScalarType, scattered: float) -> float:
+        """About the cycles of reading or writing what all lanes have at an address."""
+        base, index = self[address.base].stride, self[address.index].stride
+        apart = base is None or index is None or base + index * address.scale not in (0, type.size)
+        if not apart:
+            return 1.0
+        return self._grouping.lanes * (scattered if type.size >= _LEAST_SIZE else _NARROW)
+
     def _operation(self, operation: Operation, divergent: bool) -> None:
         match operation:
             case Compute():
@@ -119,7 +201,8 @@ class Shapes:
                 rows = base.rows or index.rows or (divergent and not same and self._by_row)
                 self.of[result] = Shape(0 if same else None, rows)
             case Atomic(result=result):
-                self.of[result] = Shape(None, self._by_row)
+                shape = Shape(None, self._by_row)
+                self.of[result] = UNIFORM if self._grouping.is_single else shape
             case Alloc(result=result, space=MemorySpace.PRIVATE, size=size):
                 self.of[result] = Shape(size, self._by_row)
             case Alloc(result=result):
@@ -293,11 +376,13 @@ class Shapes:
             return
         shapes = [self[item] for item in operation.operands]
         rows = any(item.rows for item in shapes)
-        self.of[result] = Shape(self._stride(operation, shapes), rows)
+        self.of[result] = Shape(self.stride(operation, shapes), rows)
         self._follow_range(operation)
 
     def _index(self, name: str) -> Shape:
         grouping = self._grouping
+        if grouping.is_single:
+            return UNIFORM
         flat = grouping.block[1] == grouping.block[2] == 1
         rows = grouping.rows > 1
         match name:
@@ -323,7 +408,7 @@ class Shapes:
             return 1, max(_MOST_THREADS // block["xyz".index(axis)], 1)
         return None
 
-    def _stride(self, operation: Compute, shapes: list[Shape]) -> int | None:
+    def stride(self, operation: Compute, shapes: list[Shape]) -> int | None:
         """The step of a result; integers and pointers only have one other than 0."""
         name, type = operation.name, operation.result.type
         strides = [item.stride for item in shapes]

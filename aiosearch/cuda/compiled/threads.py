@@ -1,5 +1,10 @@
 """Runs the blocks of a grid on all cores: chunks of block numbers, as threads come for them.
 
+Waking a thread takes as long as many a launch, and launches come in rows. So a thread that helped
+looks for another launch for a while, `_PATIENCE`, before it is given back to its pool; all that is
+in machine code, as a thread that has to get Python's lock first comes too late. A launch never
+waits for a helper, only for blocks that one has begun. `launch_team.ll` has the details.
+
 A trial runs them on one thread of another process, with each array between pages that may not be
 touched: `python -m aiosearch.cuda.compiled.threads < TRIAL`.
 """
@@ -8,16 +13,19 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import itertools
 import os
 import pickle
 import signal
+import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,8 +35,26 @@ from ..errors import LaunchError
 _CHUNKS = 8
 """Per thread, so that one that is slow has little left when the others are done."""
 _ALIGN = 64
+_PATIENCE = 100_000
+"""Nanoseconds: about what lies between two launches from Python, or what it takes to be woken."""
+_ALONE = 2e-5
+"""Seconds of work that are not worth another thread."""
+_TEAM_WORDS, _LAUNCH_WORD, _SCRATCH_PLACE = 32, 24, 4
+"""Words of a team, the first of a launch there, and which of those has the size of scratch."""
+_LAUNCH = struct.Struct("=8q")
+_SIZE = struct.Struct("=q")
 _Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-_local = threading.local()
+
+
+class _ScratchMemory(threading.local):
+    """That of each thread."""
+
+    memory: np.ndarray[Any, np.dtype[np.uint8]] | None = None
+    size = -1
+    address = 0
+
+
+_local = _ScratchMemory()
 
 
 def default_threads() -> int:
@@ -36,78 +62,135 @@ def default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class _LaunchTeam:
+    """The calling thread and its helpers, for one launch at a time."""
+
+    def __init__(self, helpers: int) -> None:
+        self._helpers = helpers
+        self._pool = ThreadPoolExecutor(helpers, thread_name_prefix="aiosearch-cuda")
+        self._words = np.zeros(_TEAM_WORDS + _ALIGN // 8, np.int64)
+        """In memory that its helpers read as long as the pool has any."""
+        skipped = -self._words.ctypes.data % _ALIGN
+        self._address = self._words.ctypes.data + skipped
+        self._bytes = self._words.data.cast("B")[skipped:]
+        self._code = _team_code()
+
+    def run(self, launch: tuple[int, ...]) -> None:
+        """Runs what `_LAUNCH` packs: function, arguments, blocks, chunk, scratch and so on."""
+        _LAUNCH.pack_into(self._bytes, 8 * _LAUNCH_WORD, *launch)
+        for _ in range(self._code.missing(self._address, self._helpers)):
+            self._pool.submit(self._help)
+        size = launch[_SCRATCH_PLACE]
+        self._code.lead(self._address, _scratch(size), size)
+
+    def _help(self) -> None:
+        size = 0
+        while self._code.help(self._address, _scratch(size), size):
+            (size,) = _SIZE.unpack_from(self._bytes, 8 * (_LAUNCH_WORD + _SCRATCH_PLACE))
+
+
+@dataclass(frozen=True, slots=True)
+class _LaunchTeamCode:
+    missing: Callable[[int, int], int]
+    help: Callable[[int, int, int], int]
+    lead: Callable[[int, int, int], None]
+    memory: Any
+    """It holds the code."""
+
+
 @functools.cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="aiosearch-cuda")
+def _team_code() -> _LaunchTeamCode:
+    from . import backend
+
+    text = Path(__file__).with_name("launch_team.ll").read_text(encoding="utf-8")
+    names = ("missing", "help", "lead")
+    addresses, memory = backend.loaded_together(text + backend.spinning(_PATIENCE), names)
+    word = ctypes.c_int64
+    types: tuple[Any, ...] = (
+        ctypes.CFUNCTYPE(word, ctypes.c_void_p, word),
+        ctypes.CFUNCTYPE(word, ctypes.c_void_p, ctypes.c_void_p, word),
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, word),
+    )
+    missing, helping, lead = (type(address) for type, address in zip(types, addresses, strict=True))
+    return _LaunchTeamCode(missing, helping, lead, memory)
 
 
-def run(
-    address: int, arguments: int, scratch_bytes: int, blocks: int, threads: int | None = None
-) -> None:
-    """Runs all blocks and is back when they are done. Other Python threads go on meanwhile."""
-    kernel = _Kernel(address)
-    several = min(threads or default_threads(), blocks)
-    if several <= 1:
-        kernel(arguments, _scratch(scratch_bytes), 0, blocks)
-        return
-    chunk = max(blocks // (several * _CHUNKS), 1)
-    starts = itertools.count(
-        0, chunk
-    )  # taking the next number is one step under the lock of Python
-    work = _work(kernel, arguments, scratch_bytes, blocks, chunk, starts)
-    # The calling thread works, too: for a small grid nobody has to be woken at all.
-    helpers: list[Future[None]] = [_pool(several - 1).submit(work) for _ in range(several - 1)]
+_teams: dict[tuple[int, int], list[_LaunchTeam]] = {}
+"""Those that do nothing, by the process, since a fork takes no threads along, and their helpers."""
+
+
+def _run(launch: tuple[int, ...], helpers: int) -> None:
+    """Runs a launch by a team that nobody else uses meanwhile."""
+    idle = _teams.setdefault((os.getpid(), helpers), [])
     try:
-        work()
+        team = idle.pop()
+    except IndexError:
+        team = _LaunchTeam(helpers)
+    try:
+        team.run(launch)
     finally:
-        for helper in helpers:
-            helper.result()
+        idle.append(team)
+
+
+class BlockPace:
+    """How many seconds a block of a kernel takes one thread, as far as is known."""
+
+    def __init__(self) -> None:
+        self.seconds: float | None = None
+
+
+class GridBlocks:
+    """The blocks of a grid, run by as many threads as are worth it."""
+
+    def __init__(self, address: int, blocks: int, pace: BlockPace) -> None:
+        self._address, self._blocks, self._pace = address, blocks, pace
+        self._kernel = _Kernel(address)
+
+    def run(self, arguments: int, scratch_bytes: int) -> None:
+        """Runs all blocks and is back when they are done. Other Python threads go on meanwhile."""
+        pace, begin, kernel = self._pace, 0, self._kernel
+        if pace.seconds is None:
+            # The first block of all tells whether others are worth another thread.
+            started = time.perf_counter()
+            kernel(arguments, _scratch(scratch_bytes), 0, 1)
+            pace.seconds, begin = time.perf_counter() - started, 1
+        blocks = self._blocks - begin
+        if not blocks:
+            return
+        threads = min(default_threads(), blocks)
+        started = time.perf_counter()
+        if threads == 1 or pace.seconds * blocks < _ALONE:
+            kernel(arguments, _scratch(scratch_bytes), begin, self._blocks)
+            pace.seconds = (time.perf_counter() - started) / blocks
+            return
+        chunk = max(blocks // (threads * _CHUNKS), 1)
+        _run((self._address, arguments, blocks, chunk, scratch_bytes, 0, begin, 0), threads - 1)
+        # With several threads, waiting counts as well, so it can only have been less.
+        taken = (time.perf_counter() - started) * threads / blocks
+        pace.seconds = min(pace.seconds, taken)
 
 
 def run_region(
     address: int, words: int, scratch_bytes: int, state_words: int, threads: int | None = None
 ) -> None:
     """Has threads run the region at an `address` together, until all its launches are done."""
-    code = _Kernel(address)
     several = threads or default_threads()
     state = np.zeros(state_words + _ALIGN // 8, np.int64)
     ticket = -(-state.ctypes.data // _ALIGN) * _ALIGN
-
-    def work() -> None:
-        code(words, _scratch(scratch_bytes), ticket, several)
-
-    helpers = [_pool(several - 1).submit(work) for _ in range(several - 1)] if several > 1 else []
-    try:
-        work()
-    finally:
-        for helper in helpers:
-            # Without it all was done, if it has not begun; otherwise it only counts to the end.
-            if not helper.cancel():
-                helper.result()
-
-
-def _work(
-    kernel: Callable[[int, int, int, int], None],
-    arguments: int,
-    scratch_bytes: int,
-    blocks: int,
-    chunk: int,
-    starts: itertools.count[int],
-) -> Callable[[], None]:
-    def work() -> None:
-        scratch = _scratch(scratch_bytes)
-        while (start := next(starts)) < blocks:
-            kernel(arguments, scratch, start, min(start + chunk, blocks))
-
-    return work
+    if several <= 1:
+        _Kernel(address)(words, _scratch(scratch_bytes), ticket, several)
+        return
+    # Each thread runs all of it. Who comes when all is done only counts the launches.
+    _run((address, words, several, 1, scratch_bytes, 1, ticket, several), several - 1)
 
 
 def _scratch(size: int) -> int:
-    """Memory of this thread, which it keeps for the next launch."""
-    memory = getattr(_local, "memory", None)
-    if memory is None or memory.size < size + _ALIGN:
-        memory = _local.memory = np.zeros(size + _ALIGN, np.uint8)
-    return -(-memory.ctypes.data // _ALIGN) * _ALIGN
+    """The address of memory of this thread, which it keeps for the next launch."""
+    if size > _local.size:
+        memory = np.zeros(size + _ALIGN, np.uint8)
+        _local.memory, _local.size = memory, size
+        _local.address = -(-memory.ctypes.data // _ALIGN) * _ALIGN
+    return _local.address
 
 
 @dataclass(frozen=True, slots=True)
