@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Protocol, Self, TypeAlias
 
 from .candidates import Array, Candidate, Compiled, Failure
-from .race import Race
+from .race import LEAST_ROUNDS, Race
 
 Inputs: TypeAlias = int | Sequence[Array]
 """A seed to draw inputs from, in the device's own process, or the arrays themselves."""
@@ -56,11 +56,13 @@ class Executor(Protocol):
         rounds: int = ROUNDS,
         seconds: float | None = None,
         deciding: bool = False,
+        least: int = LEAST_ROUNDS,
     ) -> Race:
         """Times all of them in turns, the first one twice; no round begins after `seconds`.
 
-        The rounds that a ratio needs, `LEAST_ROUNDS`, are run in any case. With `deciding` they run
-        in no `Way` but the one that decides, which takes a fraction of the time.
+        At `least` so many rounds are run in any case, by default those that a ratio needs. With
+        `deciding` they run in no `Way` but the one that decides, which takes a fraction of the
+        time.
         """
         ...
 

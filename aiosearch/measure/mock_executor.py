@@ -18,7 +18,7 @@ from msgspec import Struct
 from .candidates import Array, Candidate, Cause, Compiled, Failure, Stage
 from .errors import ExecutorError
 from .executor import ROUNDS, Inputs
-from .race import Fault, Race, Sample, Way, run_race
+from .race import LEAST_ROUNDS, Fault, Race, Sample, Way, run_race
 from .random_inputs import draw
 
 
@@ -99,12 +99,15 @@ class MockExecutor:
         rounds: int = ROUNDS,
         seconds: float | None = None,
         deciding: bool = False,
+        least: int = LEAST_ROUNDS,
     ) -> Race:
         """Runs the rounds as on a device, in virtual time."""
         await self._pass()
         async with self._turn:
             stand = _MockDevice(self._sample, self._failure, self._pass)
-            return await run_race(stand, contenders, seed, rounds, seconds, self.clock, deciding)
+            return await run_race(
+                stand, contenders, seed, rounds, seconds, self.clock, deciding, least
+            )
 
     async def close(self) -> None:
         self._open = False

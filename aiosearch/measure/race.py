@@ -319,13 +319,15 @@ async def run_race(
     seconds: float | None,
     clock: Callable[[], float],
     deciding: bool = False,
+    least: int = LEAST_ROUNDS,
 ) -> Race:
     """Runs the rounds; a contender that fails is taken out, and the others go on.
 
-    They run in all ways, or in the `deciding` one alone. Raises `ExecutorError` where the `stand`
+    They run in all ways, or in the `deciding` one alone; at `least` so many of them, whatever that
+    takes. Raises `ExecutorError` where the `stand`
     breaks down again and again.
     """
-    field = _RaceEntrants(contenders, deciding)
+    field = _RaceEntrants(contenders, deciding, least)
     order = random.Random(seed)
     end = None if seconds is None else clock() + seconds
     # Without an incumbent there is nothing to compare with, and the race is over
@@ -340,10 +342,13 @@ async def run_race(
 class _RaceEntrants:
     """The runners that are left, and what they have run."""
 
-    def __init__(self, contenders: Sequence[Compiled], deciding: bool) -> None:
+    def __init__(
+        self, contenders: Sequence[Compiled], deciding: bool, least: int = LEAST_ROUNDS
+    ) -> None:
         if not contenders:
             raise ValueError("a race needs a contender")
         self._deciding = deciding
+        self._least = least
         self.rounds = 0
         self._outages = 0
         # The twin is a runner of its own: same executable, own turn in every round
@@ -362,6 +367,8 @@ class _RaceEntrants:
     @property
     def is_enough(self) -> bool:
         """Whether the rounds say something, also where the machine was disturbed."""
+        if self._least != LEAST_ROUNDS:  # who asks for another number means that number
+            return self.rounds >= self._least
         if self.rounds < LEAST_ROUNDS or self.rounds >= ROBUST_ROUNDS:
             return self.rounds >= ROBUST_ROUNDS
         return self._deciding or (self.result().noise() or 0.0) <= LOUD

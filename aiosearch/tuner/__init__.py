@@ -9,7 +9,7 @@ from .._lazy import lazily
 if TYPE_CHECKING:
     from .errors import RequirementFailed, SpaceError, TableError, TunerError
     from .gates import Rejection, TuningGate
-    from .pipeline import TuningBudget, TuningProgress, TuningSession, tune, tune_sync
+    from .pipeline import TuningProgress, TuningSession, tune, tune_sync
     from .portfolios import Portfolio, tune_portfolio
     from .records import RecordTable, TuningRecord, read_seeds
     from .reports import TuningReport
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .space.spaces import Sampler, SearchSpace
     from .space.traces import Requirement, Trace
     from .tasks import TunedFunction, TuningTask, tune_function, tune_function_sync, tune_tasks
+    from .timing import TuningBudget
     from .tunables import SizeRange, Tunable, UntunedWarning, tunable
 
 _HOMES = {
@@ -58,7 +59,7 @@ _HOMES = {
     "replay": ".search.recordings",
     "rank_correlation": ".search.models",
     "TuningSession": ".pipeline",
-    "TuningBudget": ".pipeline",
+    "TuningBudget": ".timing",
     "TuningProgress": ".pipeline",
     "tune": ".pipeline",
     "tune_sync": ".pipeline",

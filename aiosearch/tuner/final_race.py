@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ..measure import Compiled, Race, Ratio
+from ..measure.race import LEAST_ROUNDS
 from .errors import TunerError
 from .search.proposals import Measurement
 from .space.traces import Trace
@@ -25,6 +26,46 @@ gap."""
 LOOSE = 0.1
 """What is slower by more is no tie, however wide a loud machine makes the interval."""
 
+LAST_SHARE = 0.2
+"""Of the time that is left when a search begins, for its last races."""
+LONGEST_SHARE = 0.5
+"""The same where runs are so long that the fewest of a race take more."""
+FEWEST = 4
+"""Runs in a round of the smallest last race: the untuned form twice, a point, and the reference."""
+RUNS = 2
+"""Runs of a sample, with those that go before it."""
+FEW_ROUNDS = 3
+"""Of what runs so long that there is no time for those that a ratio needs."""
+
+
+def reserved(seconds: float, run: float) -> float:
+    """Seconds that are left for the last races of what takes so many in a `run`, of all that are
+    left when the search begins.
+    """
+    wanted = RUNS * LEAST_ROUNDS * FEWEST * run
+    return min(max(LAST_SHARE * seconds, wanted), LONGEST_SHARE * seconds)
+
+
+def affordable(entries: Sequence[Measurement], run: float, seconds: float) -> list[Measurement]:
+    """As many finalists, from the first on, as can run the rounds that a ratio needs in so many
+    seconds, beside the untuned form and the reference, which take `run`; the first in any case.
+    """
+    together, kept = (FEWEST - 1) * run, list[Measurement]()
+    for entry in entries:
+        together += entry.seconds or 0.0
+        if kept and RUNS * LEAST_ROUNDS * together > seconds:
+            break
+        kept.append(entry)
+    return kept
+
+
+def least_rounds(contenders: Sequence[Contender], seconds: float) -> int:
+    """How many rounds are run whatever they take: those that a ratio needs or, of what runs too
+    long for that, a few.
+    """
+    together = contenders[0].seconds + sum(contender.seconds for contender in contenders)
+    return LEAST_ROUNDS if LEAST_ROUNDS * together <= max(1.0, seconds) else FEW_ROUNDS
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -32,6 +73,8 @@ class Contender:
 
     trace: Trace | None
     compiled: Compiled
+    seconds: float = 0.0
+    """Of a run, as far as the search has seen."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +142,8 @@ def decide(race: Race, contenders: Sequence[Contender]) -> Decision:
 
     A contender ties as well where it is within 10 % and the interval of their paired ratio does not
     tell which is faster; and the untuned form, which stands at 0, however far it is behind: on a
-    loud machine it stays until something is faster beyond noise. It comes first in the fixed order,
+    loud machine it stays until something is faster beyond noise, or by 10 % in every round where
+    there were fewer than an interval needs. It comes first in the fixed order,
     then points as their space lists them, then the reference.
     """
     medians = _medians(race)
@@ -108,10 +152,11 @@ def decide(race: Race, contenders: Sequence[Contender]) -> Decision:
     fastest = min(medians, key=lambda at: medians[at])
     ratios = {at: race.speedup(fastest, over=at) for at in medians if at != fastest}
     bound = tie_bound([ratio.median for ratio in ratios.values() if ratio is not None])
+    beyond = 1.0 if race.rounds >= LEAST_ROUNDS else 1 + LOOSE
     ties = [
         at
         for at, ratio in ratios.items()
-        if _is_tie(ratio, bound) or (at == 0 and ratio is not None and ratio.low <= 1)
+        if _is_tie(ratio, bound) or (at == 0 and ratio is not None and ratio.low <= beyond)
     ]
     winner = min([fastest, *ties], key=lambda at: _standing(at, contenders[at]))
     order = sorted((at for at in medians if at != winner), key=lambda at: medians[at])

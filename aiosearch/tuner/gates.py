@@ -45,6 +45,9 @@ UNITS = 4.0
 """Units in the last place that are always allowed."""
 REPEATS = 4
 """A race that is lost in half of the runs passes one of five hundred times."""
+REPEATING_SHARE = 1 / 3
+"""Of the time in which the reference runs on all kinds of inputs: what repetitions of one candidate
+take, after the first of them."""
 LARGE_INPUTS = 64 << 20
 """Bytes of inputs above which only two kinds are tried."""
 
@@ -112,11 +115,16 @@ class NumbersGate:
     """Compares candidates with a reference, on the device that they run on."""
 
     def __init__(
-        self, executor: Executor, trials: Sequence[_Trial], poison: Compiled | None
+        self,
+        executor: Executor,
+        trials: Sequence[_Trial],
+        poison: Compiled | None,
+        seconds: float | None = None,
     ) -> None:
         self._executor = executor
         self._trials = trials
         self._poison = poison
+        self._repeating = None if seconds is None else REPEATING_SHARE * seconds
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -132,14 +140,19 @@ class NumbersGate:
         reference: Compiled,
         seed: int,
         precise_seconds: float | None = None,
+        seconds: float | None = None,
     ) -> NumbersGate | Rejection:
         """Runs the reference on all kinds of inputs; a rejection where it cannot be run at all.
 
         In float64 it runs for so many seconds at most: no library has a fast convolution there.
+        Of what runs long there are as many kinds as fit in `seconds`, and fewer repetitions.
         """
         precise = await _PreciseReference.of(executor, kernel, call, precise_seconds)
         trials: list[_Trial] = []
+        started = time.monotonic()
         for kind, inputs in input_kinds(call, seed).items():
+            if not _is_time_for_more(len(trials), time.monotonic() - started, seconds):
+                break
             outputs = await executor.run(reference, inputs)
             if isinstance(outputs, Failure):
                 if not trials:
@@ -148,7 +161,7 @@ class NumbersGate:
             bounds = await _bounds(executor, kernel, call, reference, precise, inputs, outputs)
             if bounds is not None:
                 trials.append(_Trial(kind, inputs, outputs, bounds))
-        return cls(executor, trials, await _poison(executor, trials[0].outputs))
+        return cls(executor, trials, await _poison(executor, trials[0].outputs), seconds)
 
     async def glance(self, compiled: Compiled) -> Rejection | None:
         """Tries the first kind of inputs, which most mistakes do not survive."""
@@ -156,12 +169,17 @@ class NumbersGate:
 
     async def admit(self, compiled: Compiled) -> Rejection | None:
         """Tries every kind of inputs, and the first again, some times."""
+        for trial in self._trials:
+            if rejection := await self._attempt(compiled, trial):
+                return rejection
         # The first inputs again, right after others: an output that was left as it lay is now that
         # of other inputs; and some times, as a race that was won once is lost some other time.
-        for trial in (*self._trials, *[self._trials[0]] * REPEATS):
-            rejection = await self._attempt(compiled, trial)
-            if rejection is not None:
+        started = time.monotonic()
+        for _ in range(REPEATS):
+            if rejection := await self._attempt(compiled, self._trials[0]):
                 return rejection
+            if self._repeating is not None and time.monotonic() - started > self._repeating:
+                break
         return None
 
     async def _attempt(self, compiled: Compiled, trial: _Trial) -> Rejection | None:
@@ -187,6 +205,17 @@ class NumbersGate:
             if fault:
                 return Rejection(TuningGate.NUMBERS, f"output {at} on {trial.kind} inputs: {fault}")
         return None
+
+
+def _is_time_for_more(kinds: int, spent: float, seconds: float | None) -> bool:
+    """Whether there is time for one more kind of inputs, where each takes as long as those before.
+
+    There is for the second, unless it would take all of the time by itself.
+    """
+    if seconds is None or not kinds:
+        return True
+    each = spent / kinds
+    return each <= seconds if kinds == 1 else spent + each <= seconds
 
 
 def input_kinds(call: KernelCall, seed: int) -> dict[str, list[NumpyArray]]:

@@ -18,7 +18,6 @@ import dataclasses
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,14 +32,18 @@ from ..measure import (
     Race,
     Way,
 )
+from ..measure.race import LEAST_ROUNDS
 from .errors import RequirementFailed, SpaceError, TunerError
 from .final_race import (
     TIE,
     Contender,
     Decision,
+    affordable,
     close_contenders,
     decide,
     finalists,
+    least_rounds,
+    reserved,
 )
 from .gates import NumbersGate, Rejection, TuningGate, reference_of, rejection_of, serves
 from .journals import MeasurementJournal, SearchName
@@ -53,14 +56,21 @@ from .search.proposals import Measurement, find_proposer
 from .search.states import SearchState
 from .space.spaces import SearchSpace
 from .space.traces import Trace
-from .timing import ROUNDS, Baseline, PointTimer
+from .timing import (
+    CHECKING_SHARE,
+    LEAST_CHECKING,
+    POINT_SHARE,
+    PRECISE_SHARE,
+    ROUNDS,
+    Baseline,
+    PointTimer,
+    TuningBudget,
+)
 from .tunables import AnyTunable, Tunable, device_name, frozen_record, versions
 from .types import Configuration, Options, Pytree
 
 BATCH = 4
 SECONDS = 60.0
-PRECISE_SHARE = 0.1
-"""Of the time of a search, for what the reference gives in float64."""
 MOST_TIMED = 256
 """Of more that were timed, the slower ones have no part in the last race anyway."""
 FINAL_ROUNDS = 41
@@ -81,23 +91,6 @@ class TuningProgress(Struct, frozen=True):
     """Seconds of the fastest point that is verified."""
     baseline: float
     measurement: Measurement | None = None
-
-
-@dataclass(frozen=True)
-class TuningBudget:
-    """How much a search may take: seconds, points, or whichever ends first."""
-
-    seconds: float | None = None
-    trials: int | None = None
-
-    def spent(self, seconds: float, trials: int) -> float:
-        """The share that is spent, 1 where nothing is left."""
-        shares = [0.0]
-        if self.seconds is not None:
-            shares.append(seconds / self.seconds)
-        if self.trials is not None:
-            shares.append(trials / self.trials)
-        return min(1.0, max(shares))
 
 
 async def tune(
@@ -240,7 +233,7 @@ class TuningSession:
         seeds: Sequence[Options] = (),
         on_progress: Callable[[TuningProgress], None] | None = None,
     ) -> None:
-        self._timer = PointTimer(executor, rounds, seed)
+        self._timer = PointTimer(executor, rounds, seed, budget.share(POINT_SHARE))
         self._kernel = kernel
         self._call = call
         self._executor = executor
@@ -396,10 +389,9 @@ class TuningSession:
         kernel, call = self._kernel, self._call
         default, compiled = await self._default()
         self._reference = await self._compiled_reference(compiled)
-        whole = self._budget.seconds
         gate = await NumbersGate.prepare(
             self._executor, kernel, call, self._reference, self._seed,
-            None if whole is None else PRECISE_SHARE * whole,
+            self._budget.share(PRECISE_SHARE), self._budget.share(CHECKING_SHARE, LEAST_CHECKING),
         )  # fmt: skip
         if isinstance(gate, Rejection):
             raise TunerError(f"the reference of {kernel.name} does not run: {gate}")
@@ -483,8 +475,7 @@ class TuningSession:
         builders = 2
         work = asyncio.create_task(self._stages(proposed, built, builders))
         try:
-            # A fifth of the time is for the last race.
-            timeouts = [] if left is None else [0.8 * left]
+            timeouts = [] if left is None else [left - reserved(left, self.baseline)]
             if until is not None:
                 timeouts.append(until - time.monotonic())
             timeout = max(0.0, min(timeouts)) if timeouts else None
@@ -631,14 +622,16 @@ class TuningSession:
         assert self._reference is not None
         default = self._timer.baseline.trace
         # The race runs its first contender twice: what differs between the two is noise.
-        contenders = [Contender(default, self._timer.baseline.compiled)]
-        for entry in finalists(self.fastest(), self._favourites):
-            if default is None or entry.trace.key != default.key:
-                build = await self._verified_build(entry)
-                if build is not None:
-                    contenders.append(Contender(entry.trace, build))
+        contenders = [Contender(default, self._timer.baseline.compiled, self.baseline)]
+        entries = finalists(self.fastest(), self._favourites)
+        entries = [entry for entry in entries if default is None or entry.trace.key != default.key]
+        left = self._left() if seconds is None else seconds
+        for entry in affordable(entries, self.baseline, left):
+            build = await self._verified_build(entry)
+            if build is not None:
+                contenders.append(Contender(entry.trace, build, entry.seconds or 0.0))
         if self._kernel.reference is not None and default is not None:
-            contenders.append(Contender(None, self._reference))
+            contenders.append(Contender(None, self._reference, self.baseline))
         if seconds is not None:
             # Who is not verified yet was compiled and checked meanwhile, which on a loud machine
             # would leave next to no rounds.
@@ -646,10 +639,10 @@ class TuningSession:
         race = await self._last_race(contenders, FINAL_ROUNDS, 0.5)
         decision = decide(race, contenders)
         times = self._times(race, contenders, decision)
-        close = close_contenders(race)
-        if len(close) > 1:
+        close = [contenders[at] for at in close_contenders(race)]
+        if len(close) > 1 and least_rounds(close, self._left()) >= LEAST_ROUNDS:
             # Who may tie with the fastest is told apart by more rounds; the others are out.
-            contenders = [contenders[at] for at in close]
+            contenders = close
             race = await self._last_race(contenders, CONFIRMING_ROUNDS, 0.9)
             decision = decide(race, contenders)
             confirmed = self._times(race, contenders, decision)
@@ -679,13 +672,18 @@ class TuningSession:
 
     async def _last_race(self, contenders: Sequence[Contender], rounds: int, share: float) -> Race:
         """A race that takes this share of the time that is left."""
-        left = 4.0 if self._budget.seconds is None else self._budget.seconds - self._elapsed()
+        left = self._left()
         return await self._executor.race(
             [contender.compiled for contender in contenders],
             rounds=rounds,
             seed=self._seed,
             seconds=max(1.0, share * left),
+            least=least_rounds(contenders, share * left),
         )
+
+    def _left(self) -> float:
+        """Seconds for last races."""
+        return 4.0 if self._budget.seconds is None else self._budget.seconds - self._elapsed()
 
     def _times(
         self, race: Race, contenders: Sequence[Contender], decision: Decision

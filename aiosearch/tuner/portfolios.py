@@ -17,9 +17,10 @@ from typing import TypeVar
 from ..measure import Executor
 from .errors import RequirementFailed, SpaceError, TunerError
 from .kernels import KernelCall
-from .pipeline import TuningBudget, TuningProgress, TuningSession, device_executor
+from .pipeline import TuningProgress, TuningSession, device_executor
 from .records import TuningRecord
 from .reports import TuningReport
+from .timing import TuningBudget
 from .tunables import AnyTunable
 from .types import Configuration, Options, Pytree
 

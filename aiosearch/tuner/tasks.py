@@ -32,10 +32,11 @@ from .._blocking import waited_for
 from ..measure import Executor
 from .errors import TunerError
 from .kernels import KernelCall, kernel_name
-from .pipeline import TuningBudget, TuningProgress, TuningSession, device_executor, tune
+from .pipeline import TuningProgress, TuningSession, device_executor, tune
 from .records import RecordTable
 from .reports import TuningReport
 from .space.spaces import Sampler
+from .timing import TuningBudget
 from .tunables import AnyTunable, Tunable
 from .types import Configuration, Function, Options, Pytree
 
@@ -132,8 +133,9 @@ async def tune_tasks(
         # order, takes the locks in this order too, so that none waits for what waits for it.
         for key, task in sorted(distinct.items(), key=lambda item: item[0]):
             search = TuningSession(
-                task.kernel, KernelCall(task.arguments), executor, TuningBudget(), seed=seed,
-                again=again, on_progress=on_progress,
+                task.kernel, KernelCall(task.arguments), executor,
+                TuningBudget(seconds / len(distinct)), seed=seed, again=again,
+                on_progress=on_progress,
             )  # fmt: skip
             record = await stack.enter_async_context(search.opened())
             if record is not None:

@@ -17,6 +17,7 @@ ratio of rounds that both were in, or that lead there by points that were the fa
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -31,6 +32,40 @@ CONTEST_ROUNDS = 9
 """In which one is timed that seems the fastest so far."""
 
 
+BEHIND = 1.3
+"""A point that one round shows to be so many times slower than the fastest has no more rounds."""
+
+PRECISE_SHARE = 0.1
+"""Of the time of a search, for what the reference gives in float64."""
+CHECKING_SHARE = 0.15
+"""Of the time of a search, for what the reference gives on all kinds of inputs."""
+LEAST_CHECKING = 2.0
+"""Seconds for that at least, which a loud machine takes to load the reference."""
+POINT_SHARE = 0.05
+"""Of the time of a search, for the rounds of a point: what runs long has fewer of them."""
+
+
+@dataclass(frozen=True)
+class TuningBudget:
+    """How much a search may take: seconds, points, or whichever ends first."""
+
+    seconds: float | None = None
+    trials: int | None = None
+
+    def spent(self, seconds: float, trials: int) -> float:
+        """The share that is spent, 1 where nothing is left."""
+        shares = [0.0]
+        if self.seconds is not None:
+            shares.append(seconds / self.seconds)
+        if self.trials is not None:
+            shares.append(trials / self.trials)
+        return min(1.0, max(shares))
+
+    def share(self, share: float, least: float = 0.0) -> float | None:
+        """A share of the seconds, or the `least`; nothing where any number may be taken."""
+        return None if self.seconds is None else max(least, share * self.seconds)
+
+
 @dataclass(frozen=True)
 class Baseline:
     """What all others are compared with: the untuned form, or the reference without a trace."""
@@ -43,13 +78,17 @@ class Baseline:
 class PointTimer:
     """Times the points of one search, and holds those that are verified."""
 
-    def __init__(self, executor: Executor, rounds: int, seed: int) -> None:
+    def __init__(
+        self, executor: Executor, rounds: int, seed: int, seconds: float | None = None
+    ) -> None:
+        """Takes the `seconds` after which a race has no further round."""
         self.baseline: Baseline | None = None
         self.verified: dict[str, tuple[Measurement, Compiled]] = {}
         """By the keys of their traces."""
         self._executor = executor
         self._rounds = rounds
         self._seed = seed
+        self._seconds = seconds
 
     @property
     def fastest(self) -> Measurement | None:
@@ -59,7 +98,7 @@ class PointTimer:
 
     async def timed(self, compiled: Compiled) -> float | Failure:
         """The least of a few rounds, as others on the machine can only add to it, over the least
-        of those that the fastest so far has run in between.
+        of those that the fastest so far has run in between; of one round where it is far behind.
         """
         if self.baseline is not None:
             beside, usual = self.baseline.compiled, self.baseline.seconds
@@ -68,11 +107,13 @@ class PointTimer:
                 beside, usual = self.verified[fastest.trace.key][1], fastest.seconds
             # Beside the fastest rather than the untuned form, which may take a hundred times as
             # long as what is timed.
-            race = await self._race([beside, compiled], self._rounds)
-            if race.laps[0].failure is None:
-                failure = race.laps[1].failure
-                now = min(_least(lap, race) for lap in (race.laps[0], race.again))
-                return failure or _least(race.laps[1], race) * usual / now
+            race = await self._race([compiled, beside], 1)
+            if self._rounds > 1 and _ratio(race) < BEHIND:
+                race = race.joined(await self._race([compiled, beside], self._rounds - 1))
+            if failure := race.laps[0].failure:
+                return failure
+            if race.laps[1].failure is None:
+                return _ratio(race) * usual
         race = await self._race([compiled], self._rounds)
         return race.laps[0].failure or _least(race.laps[0], race)
 
@@ -96,7 +137,18 @@ class PointTimer:
         return self.baseline.seconds / ratio.median
 
     async def _race(self, contenders: list[Compiled], rounds: int) -> Race:
-        return await self._executor.race(contenders, rounds=rounds, seed=self._seed)
+        return await self._executor.race(
+            contenders, rounds=rounds, seed=self._seed, seconds=self._seconds, least=1
+        )
+
+
+def _ratio(race: Race) -> float:
+    """How many times as long as the second contender the first takes, which runs twice in each
+    round; infinite where one of the two has failed.
+    """
+    if any(lap.failure is not None for lap in race.laps):
+        return math.inf
+    return min(_least(lap, race) for lap in (race.laps[0], race.again)) / _least(race.laps[1], race)
 
 
 def _least(lap: Lap, race: Race) -> float:

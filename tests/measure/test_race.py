@@ -68,6 +68,13 @@ async def test_a_few_rounds_more_are_run_where_noise_is_all_that_is_seen(
         assert (await executor.race([old], rounds=21, seconds=0)).rounds == rounds
 
 
+async def test_who_asks_for_fewer_rounds_gets_them() -> None:
+    """Where what is timed takes seconds, those of an interval would take minutes."""
+    async with MockExecutor({"old": Act(1.0)}, noise=1.0) as executor:
+        (old,) = await compile_all(executor, "old")
+        assert (await executor.race([old], rounds=21, seconds=0, least=2)).rounds == 2
+
+
 async def test_a_race_in_the_deciding_way_alone_is_short_on_a_loud_machine_too() -> None:
     """It says who is worth another race."""
     async with MockExecutor({"old": Act(1.0)}, noise=1.0) as executor:

@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from aiosearch.measure import Act, Candidate, Compiled, MockExecutor, Race
-from aiosearch.tuner.final_race import Contender, close_contenders, decide, finalists, tie_bound
+from aiosearch.measure.race import LEAST_ROUNDS
+from aiosearch.tuner.final_race import (
+    FEW_ROUNDS,
+    Contender,
+    affordable,
+    close_contenders,
+    decide,
+    finalists,
+    least_rounds,
+    reserved,
+    tie_bound,
+)
 from aiosearch.tuner.search.proposals import Measurement
 from aiosearch.tuner.space.sites import IntegerSite
 from aiosearch.tuner.space.traces import Trace
@@ -94,3 +105,33 @@ async def test_what_seems_far_ahead_and_is_not_told_from_the_untuned_form_runs_o
     ]
     assert untold
     assert all({0, 1} <= {*close_contenders(race)} for race in untold)
+
+
+@pytest.mark.parametrize(("run", "seconds"), [(0.001, 10.0), (0.5, 24.0), (5.0, 25.0)])
+def test_what_runs_long_leaves_more_of_the_time_for_the_last_race(
+    run: float, seconds: float
+) -> None:
+    """A fifth, or what the fewest rounds take, and never more than half."""
+    assert reserved(50.0, run) == pytest.approx(seconds)
+
+
+def test_of_what_runs_long_fewer_are_in_the_last_race() -> None:
+    timed = measured([1.0, 1.1, 1.2, 1.3])
+    assert affordable(timed, 1.0, 1e3) == timed
+    assert affordable(timed, 1.0, 65.0) == timed[:2]
+    assert affordable(timed, 1.0, 1.0) == timed[:1]
+
+
+def test_a_last_race_without_time_has_fewer_rounds_where_runs_are_long() -> None:
+    build = Compiled(Candidate("", "", "", ()), 0.0)
+    assert least_rounds([Contender(None, build, 1e-3)] * 3, 0.0) == LEAST_ROUNDS
+    assert least_rounds([Contender(None, build, 1.0)] * 3, 24.0) == LEAST_ROUNDS
+    assert least_rounds([Contender(None, build, 1.0)] * 3, 23.0) == FEW_ROUNDS
+
+
+@pytest.mark.parametrize(("seconds", "winner"), [(0.95, 0), (0.7, 1)])
+async def test_with_few_rounds_the_untuned_form_stays_unless_all_show_a_tenth(
+    seconds: float, winner: int
+) -> None:
+    race = await raced([1.0, seconds], 0, 0.001, rounds=FEW_ROUNDS)
+    assert decide(race, contenders(race)).winner == winner

@@ -179,6 +179,25 @@ async def test_a_reference_that_float64_is_too_slow_for_is_asked_once(
     assert rejection.gate == "numbers"
 
 
+@pytest.mark.parametrize(("seconds", "kinds"), [(60.0, 5), (2.5, 2), (0.5, 1)])
+async def test_of_a_reference_that_runs_long_fewer_kinds_of_inputs_are_tried(
+    kernel: Tunable[..., Any], seconds: float, kinds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a candidate is run fewer times again: the first inputs once, at least."""
+    acts = {**all_right(), "reference": act(1.0), "precise": act(0.0)}
+    async with CountingExecutor(acts, endless=False) as executor:
+        monkeypatch.setattr("aiosearch.tuner.gates.time.monotonic", executor.clock)
+        call = KernelCall((X,))
+        build = await executor.compile(candidate(reference, call, {}, name="reference"))
+        assert isinstance(build, Compiled)
+        gate = await NumbersGate.prepare(executor, kernel, call, build, 0, seconds=seconds)
+        assert isinstance(gate, NumbersGate)
+        assert len(gate.kinds) == kinds
+        before = executor.runs["reference"]
+        assert await gate.admit(build) is None
+    assert executor.runs["reference"] - before == kinds + (4 if seconds == 60.0 else 1)
+
+
 @pytest.mark.parametrize("stage", list(Stage))
 @pytest.mark.parametrize("cause", list(Cause))
 async def test_a_point_that_fails_costs_only_itself(

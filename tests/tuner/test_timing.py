@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
-from aiosearch.measure import Act, Candidate, Cause, Compiled, MockExecutor, Stage
+from aiosearch.measure import Act, Candidate, Cause, Compiled, MockExecutor, Race, Stage
 from aiosearch.tuner.search.proposals import Measurement
 from aiosearch.tuner.space.sites import IntegerSite
 from aiosearch.tuner.space.traces import Trace
@@ -71,3 +74,33 @@ async def test_a_point_is_timed_where_the_fastest_so_far_fails() -> None:
         machine["good"] = Act(6e-3, fails=(Stage.RACE, Cause.CRASHED))
         seconds = await times.timed(await built(executor, "better"))
     assert seconds == pytest.approx(5e-3, rel=0.02)
+
+
+class RacesSeen(MockExecutor):
+    """Notes how many rounds each race had, and between whom."""
+
+    def __init__(self, acts: dict[str, Act]) -> None:
+        super().__init__(acts, noise=0.001)
+        self.rounds: list[tuple[str, int]] = []
+
+    async def race(self, contenders: Sequence[Compiled], **options: Any) -> Race:
+        race = await super().race(contenders, **options)
+        self.rounds.append((contenders[0].name, race.rounds))
+        return race
+
+
+async def test_what_one_round_shows_to_be_far_behind_has_no_more() -> None:
+    async with RacesSeen({**acts(), "slow": Act(8e-3)}) as executor:
+        times = await timer(executor)
+        executor.rounds.clear()
+        await times.timed(await built(executor, "better"))
+        assert await times.timed(await built(executor, "slow")) == pytest.approx(8e-3, rel=0.02)
+    assert executor.rounds == [("better", 1), ("better", 2), ("slow", 1)]
+
+
+async def test_what_runs_long_is_timed_in_one_round_of_what_the_search_has_left() -> None:
+    async with RacesSeen(acts(1000)) as executor:
+        times = PointTimer(executor, 3, 0, seconds=3.0)
+        seconds = await times.timed(await built(executor, "untuned"))
+    assert seconds == pytest.approx(9.0, rel=0.02)
+    assert executor.rounds == [("untuned", 1)]

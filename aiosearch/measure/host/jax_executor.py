@@ -21,7 +21,7 @@ from ..errors import ExecutorError
 from ..executor import ROUNDS, Inputs
 from ..gpu_compilation import SECONDS, is_tuned, shared_folder
 from ..protocol import Build, BuildReply, ProcessReady, ProcessSettings
-from ..race import Fault, Race, Way, run_race
+from ..race import LEAST_ROUNDS, Fault, Race, Way, run_race
 from .device_client import GRACE, DeviceClient, fault, text_of
 from .exclusive_lock import ExclusiveLock, paused
 from .measuring_process import MeasuringProcess
@@ -161,12 +161,15 @@ class JaxExecutor:
         rounds: int = ROUNDS,
         seconds: float | None = None,
         deciding: bool = False,
+        least: int = LEAST_ROUNDS,
     ) -> Race:
         """Times candidates in turns, the first one twice; see `run_race`."""
         self._require_open()
         async with self._turn, self._silence():
             clock = time.monotonic
-            return await run_race(self._stand, contenders, seed, rounds, seconds, clock, deciding)
+            return await run_race(
+                self._stand, contenders, seed, rounds, seconds, clock, deciding, least
+            )
 
     async def close(self) -> None:
         """Ends every process and returns when it is gone. What still waits for them fails."""

@@ -47,6 +47,9 @@ class DeviceBench:
         self._loads: dict[int, LoadRequest] = {}
         self._calls: dict[int, tuple[Any, Any]] = {}
         self._runners: list[Runner] = []
+        self._ready: dict[tuple[int, int], Runner] = {}
+        """Those of the last race, by their candidates' numbers and the seed: who takes part in the
+        next one as well is ready for it."""
         self._ways: tuple[Way, ...] = ()
         gc.disable()  # nothing here makes cycles by the thousand, and a sample is no time for it
         # What jax has made by now stays for ever; to look through it, whenever a candidate is
@@ -86,6 +89,7 @@ class DeviceBench:
         self._runners = []
         for number in request.candidates:
             del self._loads[number], self._calls[number]
+        self._ready = {key: runner for key, runner in self._ready.items() if key[0] in self._loads}
         self._stock.forget(request.constants)
         gc.collect()
 
@@ -106,11 +110,20 @@ class DeviceBench:
         return [jnp.asarray(array, dtype) for array, dtype in zip(arrays, types, strict=True)]
 
     def _prepare(self, request: Prepare) -> PrepareReply:
-        loads = [self._loads[number] for number in request.numbers]
         self._runners = []
-        self._stock.clear()
-        for runner, load in enumerate(loads):
-            self._runners.append(self._ready(runner, load, request.seed))
+        wanted = {(number, request.seed) for number in request.numbers}
+        # Those that are not wanted go now: their arrays would lie beside those that are drawn.
+        before = {key: runner for key, runner in self._ready.items() if key in wanted}
+        self._ready = {}
+        self._stock.retain([self._loads[number] for number in request.numbers], request.seed)
+        for place, number in enumerate(request.numbers):
+            key = number, request.seed
+            if key not in self._ready:
+                # The incumbent's twin is the same runner, with turns of its own.
+                self._ready[key] = before.pop(key, None) or self._warmed_up(
+                    place, self._loads[number], request.seed
+                )
+            self._runners.append(self._ready[key])
         possible = all(self._stock.can_be_cold(runner.inputs) for runner in self._runners)
         ways = tuple(way for way in self._settings.ways if possible or way is not Way.COLD)
         self._ways = (deciding_way(ways),) if request.deciding else ways
@@ -118,7 +131,7 @@ class DeviceBench:
             self._make_cold()
         return PrepareReply(self._ways)
 
-    def _ready(self, runner: int, load: LoadRequest, seed: int) -> Runner:
+    def _warmed_up(self, runner: int, load: LoadRequest, seed: int) -> Runner:
         self._letterbox.announce(runner)
         with jax.enable_x64(load.text.x64):
             inputs = self._stock.inputs(load, seed)

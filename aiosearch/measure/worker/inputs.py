@@ -8,8 +8,8 @@ race of many large ones two or three copies do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 
@@ -18,6 +18,9 @@ from ..processor import last_cache
 from ..protocol import LoadRequest
 from ..random_inputs import NumPyArray, draw
 from .huge_pages import free_unreferenced_arrays, in_huge_pages
+
+RingPlace: TypeAlias = tuple[object, ...]
+"""What an array of an `InputStock` is known by."""
 
 MOST_COPIES = 1024
 """Inputs that are smaller than the cache by more than this factor cannot be made cold."""
@@ -46,6 +49,11 @@ class CopyRing:
         """Makes copies until there are so many."""
         while len(self.copies) < count:
             self.copies.append(self._copied(self.copies[0]))
+
+    def shrink(self) -> None:
+        """Lets all copies but the first go."""
+        del self.copies[1:]
+        self._at = 0
 
 
 class ColdInputs:
@@ -105,19 +113,34 @@ class InputStock:
     def __init__(self, platform: str) -> None:
         self._cache = last_cache(platform)
         self._constants: dict[int, NumPyArray] = {}
-        self._rings: dict[tuple[object, ...], CopyRing] = {}
+        self._rings: dict[RingPlace, CopyRing] = {}
 
     def keep(self, number: int, constant: NumPyArray) -> None:
         self._constants[number] = constant
 
     def forget(self, constants: tuple[int, ...]) -> None:
-        """Lets these constants go, and everything that was drawn."""
+        """Lets these constants go, and of what was drawn all copies but the first."""
         for number in constants:
             del self._constants[number]
-        self.clear()
+        self._keep(place for place in self._rings if place[2:] not in {(at,) for at in constants})
 
-    def clear(self) -> None:
-        self._rings.clear()
+    def retain(self, loads: Iterable[LoadRequest], seed: int) -> None:
+        """Keeps the first copies of what these candidates take, and nothing else.
+
+        Candidates that are tried one after the other take the same arrays: to draw 64 MB anew for
+        each takes longer than to time it.
+        """
+        self._keep(
+            self._place(load, seed, position)
+            for load in loads
+            for position in range(len(load.text.inputs))
+        )
+
+    def _keep(self, places: Iterable[RingPlace]) -> None:
+        kept = {place: self._rings[place] for place in places if place in self._rings}
+        for ring in kept.values():
+            ring.shrink()
+        self._rings = kept
         free_unreferenced_arrays()
 
     def inputs(self, load: LoadRequest, seed: int) -> ColdInputs:
@@ -133,19 +156,23 @@ class InputStock:
         ring.grow(copies_wanted(ring, turns, self._cache))
 
     def _ring(self, load: LoadRequest, seed: int, position: int) -> CopyRing:
-        type_ = load.text.inputs[position]
-        number = load.constants.get(position)
-        distribution = load.draws.get(position)
-        origin = (seed, position, distribution) if number is None else (number,)
-        place = (type_, load.text.x64, *origin)
+        type_, number = load.text.inputs[position], load.constants.get(position)
+        place = self._place(load, seed, position)
         if place not in self._rings:
             if number is None:
-                value = draw(type_, seed, position, distribution)
+                value = draw(type_, seed, position, load.draws.get(position))
                 self._rings[place] = CopyRing(jnp.array(value, type_.dtype), _copy)
             else:
                 value = self._constants[number]
                 self._rings[place] = CopyRing(_kept_copy(value, type_.dtype), _kept_copy)
         return self._rings[place]
+
+    def _place(self, load: LoadRequest, seed: int, position: int) -> RingPlace:
+        """What an input is known by: its type, and the constant or the draw that it is."""
+        number = load.constants.get(position)
+        drawn = (seed, position, load.draws.get(position))
+        origin = drawn if number is None else (number,)
+        return (load.text.inputs[position], load.text.x64, *origin)
 
 
 def _copy(array: Array) -> Array:

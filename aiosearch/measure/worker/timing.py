@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -46,6 +47,9 @@ SETTLING_CALLS = 12
 """Calls that go before a hot sample: caches learn slowly what is read again and again."""
 SETTLING_NS = 20_000_000
 """Nanoseconds that the `SETTLING_CALLS` take at most, about: of what is long, fewer go before."""
+UNSETTLED_NS = 100_000_000
+"""Nanoseconds from which on nothing goes before a call: caches that hold other things and threads
+that sleep are a small part of it, and every run of it takes of what a search may take."""
 MOST_CALLS = 1000
 WARM_UP_CALLS = 3
 WARM_UP_RUNS = WARM_UP_CALLS + CPU_LOOP.turns
@@ -86,6 +90,8 @@ class Runner:
         self.timing_loop = timing_loop
         self.calls = 1
         self.long = False
+        self.settles = True
+        """Whether calls that are not timed go before those that are."""
         self.wait: Callable[[PyTree], PyTree] = wait_for
 
     def begin(self) -> None:
@@ -98,13 +104,19 @@ class Runner:
         """Runs the candidate a few times, and finds how many calls make a sample."""
         if self.looped is not None:
             wait_for(self.looped(*self.inputs.sets(self.timing_loop.copies)))
-        shortest = min(self._timed([self.inputs.first]).wall for _ in range(WARM_UP_CALLS))
+        shortest = math.inf
+        for _ in range(WARM_UP_CALLS):
+            shortest = min(shortest, self._timed([self.inputs.first]).wall)
+            if shortest >= UNSETTLED_NS:
+                break
         self.calls = max(1, min(MOST_CALLS, round(SAMPLE_NS / shortest)))
         self.long = shortest > SETTLING_NS
+        self.settles = shortest < UNSETTLED_NS
 
     def hot(self) -> Sample:
         """Times calls on the first inputs, after others that wake threads and fill caches."""
-        settle(lambda: self.wait(self.call(*self.inputs.first)))
+        if self.settles:
+            settle(lambda: self.wait(self.call(*self.inputs.first)))
         return self._timed([self.inputs.first] * self.calls)
 
     def cold(self) -> Sample:

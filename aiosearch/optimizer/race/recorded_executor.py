@@ -18,6 +18,7 @@ from msgspec import Struct
 from ...measure import Candidate, Compiled, Executor, Failure, Race
 from ...measure.candidates import Array
 from ...measure.executor import ROUNDS, Inputs
+from ...measure.race import LEAST_ROUNDS
 from ..outcomes.unfinished_work import WorkKind, WorkRecord
 from ..progress import ProgressReporter
 
@@ -92,17 +93,19 @@ class RecordedExecutor:
         rounds: int = ROUNDS,
         seconds: float | None = None,
         deciding: bool = False,
+        least: int = LEAST_ROUNDS,
     ) -> Race:
         """Times candidates in turns, or takes what that gave before."""
 
         async def work() -> Race:
             return await self._executor.race(
-                contenders, seed=seed, rounds=rounds, seconds=seconds, deciding=deciding
-            )
+                contenders, seed=seed, rounds=rounds, seconds=seconds, deciding=deciding,
+                least=least,
+            )  # fmt: skip
 
         self._reporter.doing(f"racing {len(contenders)}")
         entrants = [run_candidate(compiled) for compiled in contenders]
-        parts = entrants, seed, rounds, seconds, deciding
+        parts = entrants, seed, rounds, seconds, deciding, least
         race = await self._record.once(WorkKind.RACE, parts, Race, work, _is_whole)
         names = [compiled.name for compiled in contenders]
         laps = (

@@ -198,10 +198,13 @@ async def goes_without_an_incumbent(executor: Executor) -> None:
 
 
 async def keeps_to_its_time(executor: Executor) -> None:
-    """A race without time runs the `LEAST_ROUNDS` that a ratio needs, or a few more in noise."""
+    """A race without time runs the `LEAST_ROUNDS` that a ratio needs, or a few more in noise;
+    where it is told how many at `least`, those.
+    """
     adds = await compiled(executor, "adds")
     race = await executor.race([adds], rounds=1000, seconds=0)
     assert LEAST_ROUNDS <= race.rounds <= ROBUST_ROUNDS
+    assert (await executor.race([adds], rounds=1000, seconds=0, least=1)).rounds == 1
 
 
 async def serves_many_at_once(executor: Executor) -> None:

@@ -8,12 +8,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiosearch.measure import ArrayType
+from aiosearch.measure.protocol import LoadRequest, Text
 from aiosearch.measure.worker.inputs import (
     BEYOND,
     MOST_COPIES,
     ColdInputs,
     CopyRing,
     CopyTurn,
+    InputStock,
     copies_wanted,
 )
 
@@ -86,3 +89,34 @@ def test_the_smallest_are_not_cold() -> None:
     assert not ColdInputs([]).can_be_cold(CACHE)
     (ring,) = small.rings
     assert copies_wanted(ring, [CopyTurn(small, 1)], 10**6) == MOST_COPIES
+
+
+def load(number: int, *sizes: int, constants: dict[int, int] | None = None) -> LoadRequest:
+    types = tuple(ArrayType("float32", (size,)) for size in sizes)
+    text = Text("", "", types, False, None, "standard")
+    return LoadRequest(number, text, b"", b"", constants or {}, {})
+
+
+def test_an_array_that_the_next_race_takes_as_well_is_not_drawn_again() -> None:
+    stock = InputStock("cpu")
+    before = stock.inputs(load(1, 3, 4), 0)
+    for ring in before.rings:
+        ring.grow(2)
+    stock.retain([load(2, 3, 5)], 0)
+    after = stock.inputs(load(2, 3, 5), 0)
+    assert after.first[0] is before.first[0]
+    assert [len(ring.copies) for ring in after.rings] == [1, 1]
+    assert stock.inputs(load(1, 3, 4), 0).first[1] is not before.first[1]
+    stock.retain([load(1, 3, 4)], 1)
+    assert stock.inputs(load(1, 3, 4), 1).first[0] is not before.first[0]
+
+
+def test_a_constant_is_let_go_with_its_copies_and_what_was_drawn_stays() -> None:
+    stock = InputStock("cpu")
+    stock.keep(7, np.zeros(4, np.float32))
+    before = stock.inputs(load(1, 3, 4, constants={1: 7}), 0)
+    stock.forget((7,))
+    stock.keep(7, np.ones(4, np.float32))
+    after = stock.inputs(load(1, 3, 4, constants={1: 7}), 0)
+    assert after.first[0] is before.first[0]
+    assert after.first[1].sum() == 4

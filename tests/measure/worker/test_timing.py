@@ -21,6 +21,8 @@ from aiosearch.measure.worker.timing import (
     MOST_IN_FLIGHT,
     SETTLING_CALLS,
     SETTLING_NS,
+    UNSETTLED_NS,
+    WARM_UP_CALLS,
     Runner,
     cpu_ns,
     in_flight,
@@ -93,6 +95,28 @@ def test_hot_calls_come_after_others_and_cold_ones_after_none() -> None:
     seen.clear()
     sample(runner, Way.COLD)
     assert [id(each) for each in seen] == [id(ring.copies[1]), id(ring.copies[0])]
+
+
+@pytest.mark.parametrize(
+    ("call_ns", "warm_up", "hot"),
+    [(UNSETTLED_NS - 1, WARM_UP_CALLS, 2), (UNSETTLED_NS, 1, 1)],
+)
+def test_nothing_goes_before_what_runs_long(
+    call_ns: int, warm_up: int, hot: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, seen = [0], []
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: now[0])
+
+    def call(array: np.ndarray) -> None:
+        seen.append(array)
+        now[0] += call_ns
+
+    runner = Runner(call, None, ColdInputs([CopyRing(np.array([1]), np.copy)]), x64=False)
+    runner.warm_up()
+    assert len(seen) == warm_up
+    seen.clear()
+    assert runner.hot().wall == call_ns
+    assert len(seen) == hot
 
 
 SAMPLE_NS = 1_000_000
