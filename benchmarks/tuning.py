@@ -70,11 +70,11 @@ from aiosearch.tuner import (
 from aiosearch.tuner.final_race import LOOSE
 from aiosearch.tuner.gates import NumbersGate, Rejection
 from aiosearch.tuner.kernels import KernelCall
-from aiosearch.tuner.pipeline import device_executor
 from aiosearch.tuner.schedules.modules import SKIP
 from aiosearch.tuner.schedules.programs import FORM, LIBRARY, tunable_program
 from aiosearch.tuner.schedules.sparse import blocked_rows, tunable_sddmm, tunable_spmm
 from aiosearch.tuner.schedules.tile_modules import STANDARD, TileModule
+from aiosearch.tuner.timing import device_executor
 
 ChoiceT = TypeVar("ChoiceT")
 RECORDED = Path(__file__).parent / "recorded"

@@ -9,10 +9,10 @@ from .._lazy import lazily
 if TYPE_CHECKING:
     from .errors import RequirementFailed, SpaceError, TableError, TunerError
     from .gates import Rejection, TuningGate
-    from .pipeline import TuningProgress, TuningSession, tune, tune_sync
+    from .pipeline import TuningSession, tune, tune_sync
     from .portfolios import Portfolio, tune_portfolio
     from .records import RecordTable, TuningRecord, read_seeds
-    from .reports import TuningReport
+    from .reports import TuningProgress, TuningReport
     from .schedules.programs import TunableProgram, tunable_program
     from .search.models import CostModel, rank_correlation
     from .search.proposals import (
@@ -60,7 +60,7 @@ _HOMES = {
     "rank_correlation": ".search.models",
     "TuningSession": ".pipeline",
     "TuningBudget": ".timing",
-    "TuningProgress": ".pipeline",
+    "TuningProgress": ".reports",
     "tune": ".pipeline",
     "tune_sync": ".pipeline",
     "BestFirstProposer": ".search.proposals",

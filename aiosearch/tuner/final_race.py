@@ -32,39 +32,46 @@ LONGEST_SHARE = 0.5
 """The same where runs are so long that the fewest of a race take more."""
 FEWEST = 4
 """Runs in a round of the smallest last race: the untuned form twice, a point, and the reference."""
-RUNS = 2
-"""Runs of a sample, with those that go before it."""
 FEW_ROUNDS = 3
 """Of what runs so long that there is no time for those that a ratio needs."""
+UNSETTLED = 0.1
+"""Seconds from which on a run is timed without others before it (`measure.worker.timing`)."""
+
+
+def sample_seconds(run: float) -> float:
+    """What a sample of a `run` takes, with the runs that go before it."""
+    return run if run >= UNSETTLED else run + min(12 * run, run + 0.02)
 
 
 def reserved(seconds: float, run: float) -> float:
     """Seconds that are left for the last races of what takes so many in a `run`, of all that are
     left when the search begins.
     """
-    wanted = RUNS * LEAST_ROUNDS * FEWEST * run
-    return min(max(LAST_SHARE * seconds, wanted), LONGEST_SHARE * seconds)
+    races = 2 * LEAST_ROUNDS * FEWEST * sample_seconds(run)
+    return min(max(LAST_SHARE * seconds, races), LONGEST_SHARE * seconds)
 
 
 def affordable(entries: Sequence[Measurement], run: float, seconds: float) -> list[Measurement]:
-    """As many finalists, from the first on, as can run the rounds that a ratio needs in so many
+    """As many finalists, from the first on, as can run the rounds that a ratio needs in half of the
     seconds, beside the untuned form and the reference, which take `run`; the first in any case.
     """
-    together, kept = (FEWEST - 1) * run, list[Measurement]()
-    for entry in entries:
-        together += entry.seconds or 0.0
-        if kept and RUNS * LEAST_ROUNDS * together > seconds:
-            break
-        kept.append(entry)
-    return kept
+    together = (FEWEST - 1) * sample_seconds(run)
+    for count, entry in enumerate(entries):
+        together += sample_seconds(entry.seconds or 0.0)
+        if count and 2 * LEAST_ROUNDS * together > seconds:
+            return [*entries[:count]]
+    return [*entries]
 
 
 def least_rounds(contenders: Sequence[Contender], seconds: float) -> int:
     """How many rounds are run whatever they take: those that a ratio needs or, of what runs too
-    long for that, a few.
+    long for that, a few, and one where there is nothing to compare.
     """
-    together = contenders[0].seconds + sum(contender.seconds for contender in contenders)
-    return LEAST_ROUNDS if LEAST_ROUNDS * together <= max(1.0, seconds) else FEW_ROUNDS
+    runners = [contenders[0], *contenders]
+    together = sum(sample_seconds(contender.seconds) for contender in runners)
+    if LEAST_ROUNDS * together <= max(1.0, seconds):
+        return LEAST_ROUNDS
+    return FEW_ROUNDS if len(contenders) > 1 else 1
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ UNITS = 4.0
 """Units in the last place that are always allowed."""
 REPEATS = 4
 """A race that is lost in half of the runs passes one of five hundred times."""
+PRECISE_FACTOR = 12
+"""In float64 a reference takes so many times as long at least, for all kinds of inputs together."""
 REPEATING_SHARE = 1 / 3
 """Of the time in which the reference runs on all kinds of inputs: what repetitions of one candidate
 take, after the first of them."""
@@ -147,7 +149,7 @@ class NumbersGate:
         In float64 it runs for so many seconds at most: no library has a fast convolution there.
         Of what runs long there are as many kinds as fit in `seconds`, and fewer repetitions.
         """
-        precise = await _PreciseReference.of(executor, kernel, call, precise_seconds)
+        precise: _PreciseReference | None = None
         trials: list[_Trial] = []
         started = time.monotonic()
         for kind, inputs in input_kinds(call, seed).items():
@@ -158,6 +160,13 @@ class NumbersGate:
                 if not trials:
                     return rejection_of(outputs)
                 continue
+            if precise is None:
+                hopeless = await _takes_longer(
+                    executor, reference, inputs, started, precise_seconds
+                )
+                precise = await _PreciseReference.of(
+                    executor, kernel, call, 0.0 if hopeless else precise_seconds
+                )
             bounds = await _bounds(executor, kernel, call, reference, precise, inputs, outputs)
             if bounds is not None:
                 trials.append(_Trial(kind, inputs, outputs, bounds))
@@ -167,9 +176,11 @@ class NumbersGate:
         """Tries the first kind of inputs, which most mistakes do not survive."""
         return await self._attempt(compiled, self._trials[0])
 
-    async def admit(self, compiled: Compiled) -> Rejection | None:
-        """Tries every kind of inputs, and the first again, some times."""
-        for trial in self._trials:
+    async def admit(self, compiled: Compiled, *, glanced: bool = False) -> Rejection | None:
+        """Tries every kind of inputs, and the first again, some times; of what has passed `glance`
+        just now, not the first before the others.
+        """
+        for trial in self._trials[1:] if glanced else self._trials:
             if rejection := await self._attempt(compiled, trial):
                 return rejection
         # The first inputs again, right after others: an output that was left as it lay is now that
@@ -207,6 +218,25 @@ class NumbersGate:
         return None
 
 
+async def _takes_longer(
+    executor: Executor,
+    reference: Compiled,
+    inputs: list[NumpyArray],
+    begun: float,
+    seconds: float | None,
+) -> bool:
+    """Whether a reference, whose first run began then, is too slow to be run in float64 as well.
+
+    Found out by running into the limit it costs all of these seconds, and the process that runs it.
+    """
+    if seconds is None or PRECISE_FACTOR * (time.monotonic() - begun) <= seconds:
+        return False
+    # The first run loads it, which on a loud machine takes a second: the next one tells.
+    begun = time.monotonic()
+    await executor.run(reference, inputs)
+    return PRECISE_FACTOR * (time.monotonic() - begun) > seconds
+
+
 def _is_time_for_more(kinds: int, spent: float, seconds: float | None) -> bool:
     """Whether there is time for one more kind of inputs, where each takes as long as those before.
 
@@ -214,8 +244,8 @@ def _is_time_for_more(kinds: int, spent: float, seconds: float | None) -> bool:
     """
     if seconds is None or not kinds:
         return True
-    each = spent / kinds
-    return each <= seconds if kinds == 1 else spent + each <= seconds
+    mean = spent / kinds
+    return mean <= seconds if kinds == 1 else spent + mean <= seconds
 
 
 def input_kinds(call: KernelCall, seed: int) -> dict[str, list[NumpyArray]]:
@@ -295,7 +325,7 @@ class _PreciseReference:
         """Compiles it, where it has no casts of its own and no tolerance takes its place."""
         function, options = reference_of(kernel, call)
         exact = all(type_.dtype == "float64" for type_ in call.types)
-        if exact or kernel.tolerance is not None:
+        if exact or kernel.tolerance is not None or seconds == 0:
             return cls(executor, None, seconds)
         try:
             wide = candidate(function, call, options, name="precise", widened=True)

@@ -19,23 +19,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from .._blocking import waited_for
-from ..measure import (
-    Allowance,
-    Compiled,
-    Executor,
-    Failure,
-    JaxExecutor,
-    Race,
-    Way,
-)
+from ..measure import Compiled, Executor, Failure, Race
 from ..measure.race import LEAST_ROUNDS
 from .errors import RequirementFailed, SpaceError, TunerError
 from .final_race import (
     TIE,
+    UNSETTLED,
     Contender,
     Decision,
     affordable,
@@ -50,7 +42,7 @@ from .journals import MeasurementJournal, SearchName
 from .kernels import KernelCall, candidate, output_types
 from .proofs import verified
 from .records import TuningRecord, locked
-from .reports import TuningReport
+from .reports import TuningProgress, TuningReport
 from .search.models import CostModel
 from .search.proposals import Measurement, find_proposer
 from .search.states import SearchState
@@ -65,6 +57,7 @@ from .timing import (
     Baseline,
     PointTimer,
     TuningBudget,
+    device_executor,
 )
 from .tunables import AnyTunable, Tunable, device_name, frozen_record, versions
 from .types import Configuration, Options, Pytree
@@ -77,20 +70,10 @@ FINAL_ROUNDS = 41
 CONFIRMING_ROUNDS = 125
 """Of those that may tie with the fastest, as far as the time goes."""
 RACE_ROUNDS = 9
+GRACE = 3.0
+"""Seconds in which the point that is timed may end when a search of no given length does."""
 COARSE = 4.0
 """A point that one run shows to be so many times slower than the best is not timed further."""
-
-
-class TuningProgress(Struct, frozen=True):
-    """How far a search is; given to `on_progress` after each measurement."""
-
-    kernel: str
-    trials: int
-    seconds: float
-    best: float | None
-    """Seconds of the fastest point that is verified."""
-    baseline: float
-    measurement: Measurement | None = None
 
 
 async def tune(
@@ -197,22 +180,6 @@ class TuningRun:
 def tune_sync(kernel: AnyTunable, /, *arguments: Pytree, **options: Pytree) -> TuningReport:
     """`tune` where nothing can be awaited; Ctrl-C keeps the fastest verified point, as there."""
     return waited_for(lambda: tune(kernel, *arguments, **options), "aiosearch-tune")
-
-
-@asynccontextmanager
-async def device_executor() -> AsyncIterator[JaxExecutor]:
-    """An executor of the device that jax runs on by default, set for tuning."""
-    import jax
-
-    from ..pool import usable_cores
-
-    platform = "cpu" if jax.default_backend() == "cpu" else "cuda"
-    allowance = Allowance(compile_seconds=30.0, run_seconds=10.0)
-    compilers = max(1, min(8, usable_cores()))
-    async with JaxExecutor(
-        platform, allowance=allowance, compilers=compilers, ways=(Way.HOT,)
-    ) as executor:
-        yield executor
 
 
 class TuningSession:
@@ -440,9 +407,10 @@ class TuningSession:
     async def _start_from(self, trace: Trace | None, compiled: Compiled, seconds: float) -> None:
         """Makes this the baseline, and measures how long the way to the device and back takes."""
         assert self._numbers is not None
-        started = time.perf_counter()
-        await self._numbers.glance(compiled)
-        self._overhead = max(0.0, time.perf_counter() - started - seconds)
+        if seconds < UNSETTLED:  # the way is nothing beside what runs longer
+            started = time.perf_counter()
+            await self._numbers.glance(compiled)
+            self._overhead = max(0.0, time.perf_counter() - started - seconds)
         earlier = None if trace is None else self._state.measured.get(trace.key)
         if earlier is not None and earlier.seconds is not None:
             # What an earlier search measured is told in the seconds of its day, as all from now on.
@@ -473,6 +441,9 @@ class TuningSession:
         left = None if self._budget.seconds is None else self._budget.seconds - self._elapsed()
         ending = asyncio.create_task(self._over.wait())
         builders = 2
+        self._building, self._point = 0, asyncio.Lock()
+        self._may_build = asyncio.Event()
+        self._may_build.set()
         work = asyncio.create_task(self._stages(proposed, built, builders))
         try:
             timeouts = [] if left is None else [left - reserved(left, self.baseline)]
@@ -482,6 +453,11 @@ class TuningSession:
             await asyncio.wait({ending, work}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 work.result()
+            # What is broken off while it runs takes the device's process with it, and all that is
+            # loaded there: a point that has begun may end.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._budget.share(POINT_SHARE) or GRACE):
+                    await self._point.acquire()
         finally:
             for task in (ending, work):
                 task.cancel()
@@ -524,19 +500,31 @@ class TuningSession:
         built: asyncio.Queue[tuple[Trace, Compiled | Rejection]],
     ) -> None:
         while (trace := await proposed.get()) is not None:
+            await self._may_build.wait()
+            self._building += 1
             await built.put((trace, await self._compiled(trace, self._expected)))
+            self._building -= 1
 
     async def _measure(self, built: asyncio.Queue[tuple[Trace, Compiled | Rejection]]) -> None:
         while True:
-            trace, compiled = await built.get()
-            outcome: Compiled | float | Rejection = compiled
-            if isinstance(compiled, Compiled):
-                outcome = await self._checked_and_timed(trace, compiled)
-            measurement = self._measurement(trace, outcome)
-            self._note(measurement)
-            if self._state.needs_fit():
-                await asyncio.to_thread(self._state.fit)
-            built.task_done()
+            points = [await built.get()]
+            if self._executor.platform == "cpu":
+                # A race waits for whoever compiles, and all that compile later for the race: by
+                # turns, one point each, all cores but one would rest. So points take turns that are
+                # compiled at the same time.
+                self._may_build.clear()
+                while self._building:
+                    points.append(await built.get())
+            for trace, compiled in points:
+                outcome: Compiled | float | Rejection = compiled
+                async with self._point:
+                    if isinstance(compiled, Compiled):
+                        outcome = await self._checked_and_timed(trace, compiled)
+                    self._note(self._measurement(trace, outcome))
+                if self._state.needs_fit():
+                    await asyncio.to_thread(self._state.fit)
+                built.task_done()
+            self._may_build.set()
 
     async def _checked_and_timed(self, trace: Trace, compiled: Compiled) -> float | Rejection:
         assert self._numbers is not None
@@ -552,11 +540,12 @@ class TuningSession:
         seconds = await self._timer.timed(compiled)
         if isinstance(seconds, Failure):
             return rejection_of(seconds)
-        # Whatever may win later is verified now, so that there is a winner at any moment.
-        if best is None or seconds < best * (1 + TIE[1]):
-            if rejection := await self._numbers.admit(compiled):
+        # What is faster is verified now, so that there is a winner at any moment; what ties with
+        # it only where it gets into the last race, as most of a hundred that are alike do not.
+        if best is None or seconds < best / (1 + TIE[0]):
+            if rejection := await self._numbers.admit(compiled, glanced=True):
                 return rejection
-            if best is not None and seconds < best:
+            if best is not None:
                 before = self._timer.fastest
                 seconds = await self._timer.contested(compiled, seconds)
                 if isinstance(seconds, Failure):
@@ -564,6 +553,8 @@ class TuningSession:
                 if before is not None:
                     self._correct(self._timer.verified[before.trace.key][0])
             self._timer.verified[trace.key] = (Measurement(trace, seconds), compiled)
+        elif seconds < best * (1 + TIE[1]):
+            self._timer.unverified[trace.key] = compiled
         return seconds
 
     async def _glanced(self, compiled: Compiled) -> float | Rejection:
@@ -631,7 +622,9 @@ class TuningSession:
             if build is not None:
                 contenders.append(Contender(entry.trace, build, entry.seconds or 0.0))
         if self._kernel.reference is not None and default is not None:
-            contenders.append(Contender(None, self._reference, self.baseline))
+            reference = Contender(None, self._reference, self.baseline)
+            if least_rounds([*contenders, reference], left / 2) == LEAST_ROUNDS:
+                contenders.append(reference)
         if seconds is not None:
             # Who is not verified yet was compiled and checked meanwhile, which on a loud machine
             # would leave next to no rounds.
@@ -699,7 +692,9 @@ class TuningSession:
         assert self._numbers is not None
         if entry.trace.key in self._timer.verified:
             return self._timer.verified[entry.trace.key][1]
-        compiled = await self._compiled(entry.trace, self._expected)
+        compiled = self._timer.unverified.pop(entry.trace.key, None) or await self._compiled(
+            entry.trace, self._expected
+        )
         rejection: Rejection | None
         if isinstance(compiled, Rejection):
             rejection = compiled

@@ -17,10 +17,10 @@ from typing import TypeVar
 from ..measure import Executor
 from .errors import RequirementFailed, SpaceError, TunerError
 from .kernels import KernelCall
-from .pipeline import TuningProgress, TuningSession, device_executor
+from .pipeline import TuningSession
 from .records import TuningRecord
-from .reports import TuningReport
-from .timing import TuningBudget
+from .reports import TuningProgress, TuningReport
+from .timing import TuningBudget, device_executor
 from .tunables import AnyTunable
 from .types import Configuration, Options, Pytree
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
 
 from .errors import RequirementFailed, SpaceError
 from .kernels import KernelCall
@@ -16,6 +17,18 @@ from .types import Configuration
 
 if TYPE_CHECKING:
     from .tunables import AnyTunable
+
+
+class TuningProgress(Struct, frozen=True):
+    """How far a search is; given to `on_progress` after each measurement."""
+
+    kernel: str
+    trials: int
+    seconds: float
+    best: float | None
+    """Seconds of the fastest point that is verified."""
+    baseline: float
+    measurement: Measurement | None = None
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,11 @@ from .._blocking import waited_for
 from ..measure import Executor
 from .errors import TunerError
 from .kernels import KernelCall, kernel_name
-from .pipeline import TuningProgress, TuningSession, device_executor, tune
+from .pipeline import TuningSession, tune
 from .records import RecordTable
-from .reports import TuningReport
+from .reports import TuningProgress, TuningReport
 from .space.spaces import Sampler
-from .timing import TuningBudget
+from .timing import TuningBudget, device_executor
 from .tunables import AnyTunable, Tunable
 from .types import Configuration, Function, Options, Pytree
 

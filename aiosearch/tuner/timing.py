@@ -18,21 +18,33 @@ ratio of rounds that both were in, or that lead there by points that were the fa
 from __future__ import annotations
 
 import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from ..measure import Clock, Compiled, Executor, Failure, Lap, Race
+from ..measure import (
+    Allowance,
+    Clock,
+    Compiled,
+    Executor,
+    Failure,
+    JaxExecutor,
+    Lap,
+    Race,
+    Way,
+)
 from .search.proposals import Measurement
 from .space.traces import Trace
 
-ROUNDS = 3
+ROUNDS = 2
 """In which a point is timed during the search; the last race has more."""
-CONTEST_ROUNDS = 9
+CONTEST_ROUNDS = 6
 """In which one is timed that seems the fastest so far."""
 
 
-BEHIND = 1.3
+BEHIND = 1.15
 """A point that one round shows to be so many times slower than the fastest has no more rounds."""
 
 PRECISE_SHARE = 0.1
@@ -75,6 +87,22 @@ class Baseline:
     seconds: float
 
 
+@asynccontextmanager
+async def device_executor() -> AsyncIterator[JaxExecutor]:
+    """An executor of the device that jax runs on by default, set for tuning."""
+    import jax
+
+    from ..pool import usable_cores
+
+    platform = "cpu" if jax.default_backend() == "cpu" else "cuda"
+    allowance = Allowance(compile_seconds=30.0, run_seconds=10.0)
+    compilers = max(1, min(8, usable_cores()))
+    async with JaxExecutor(
+        platform, allowance=allowance, compilers=compilers, ways=(Way.HOT,)
+    ) as executor:
+        yield executor
+
+
 class PointTimer:
     """Times the points of one search, and holds those that are verified."""
 
@@ -85,6 +113,8 @@ class PointTimer:
         self.baseline: Baseline | None = None
         self.verified: dict[str, tuple[Measurement, Compiled]] = {}
         """By the keys of their traces."""
+        self.unverified: dict[str, Compiled] = {}
+        """What may tie with the fastest, by the keys of traces."""
         self._executor = executor
         self._rounds = rounds
         self._seed = seed

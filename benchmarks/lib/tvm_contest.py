@@ -189,4 +189,6 @@ def contest(
 
 
 def _call(function: Callable[..., Any], arrays: Sequence[Any]) -> Callable[[], Any]:
-    return lambda: jax.block_until_ready(function(*arrays))
+    """Waits by the array's own method, as a search does: `jax.block_until_ready` first looks for
+    arrays in a tree, some microseconds of the 120 that the shortest of the programs take."""
+    return lambda: function(*arrays).block_until_ready()

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from aiosearch.measure import Act, Cause, Compiled, MockExecutor, Stage
+from aiosearch.measure import Act, Cause, Compiled, MockExecutor, Race, Stage
 from aiosearch.measure.executor import Inputs
 from aiosearch.tuner import (
     RecordTable,
@@ -168,7 +168,7 @@ async def test_a_reference_that_float64_is_too_slow_for_is_asked_once(
         assert isinstance(right, Compiled)
         assert isinstance(wrong, Compiled)
         gate = await NumbersGate.prepare(
-            executor, kernel, call, right, 0, precise_seconds=0.01 if endless else None
+            executor, kernel, call, right, 0, precise_seconds=0.5 if endless else None
         )
         assert isinstance(gate, NumbersGate)
         assert len(gate.kinds) == 5
@@ -177,6 +177,20 @@ async def test_a_reference_that_float64_is_too_slow_for_is_asked_once(
         rejection = await gate.admit(wrong)
     assert rejection is not None
     assert rejection.gate == "numbers"
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [(13.0, 1), (11.0, 0)])
+async def test_a_reference_that_runs_long_is_not_tried_in_float64(
+    kernel: Tunable[..., Any], seconds: float, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts = {**all_right(), "reference": act(1.0), "precise": act(99.0)}
+    async with CountingExecutor(acts, endless=False) as executor:
+        monkeypatch.setattr("aiosearch.tuner.gates.time.monotonic", executor.clock)
+        call = KernelCall((X,))
+        build = await executor.compile(candidate(reference, call, {}, name="reference"))
+        assert isinstance(build, Compiled)
+        await NumbersGate.prepare(executor, kernel, call, build, 0, precise_seconds=seconds)
+    assert min(1, executor.runs["precise"]) == asked
 
 
 @pytest.mark.parametrize(("seconds", "kinds"), [(60.0, 5), (2.5, 2), (0.5, 1)])
@@ -357,6 +371,34 @@ async def test_a_search_that_is_stopped_races_what_it_has(kernel: Tunable[..., A
         report = await tuning.run()
     assert report.record.confirmed
     assert report.trials < 8
+
+
+class HeldExecutor(MockExecutor):
+    """Whose first race of two goes on until it is released."""
+
+    def __init__(self, acts: Mapping[str, Act]) -> None:
+        super().__init__(acts, noise=0.001)
+        self.begun, self.released = asyncio.Event(), asyncio.Event()
+
+    async def race(self, contenders: Sequence[Compiled], **options: Any) -> Race:
+        if len(contenders) > 1:
+            self.begun.set()
+            await self.released.wait()
+        return await super().race(contenders, **options)
+
+
+async def test_the_point_that_is_timed_when_a_search_ends_is_measured(
+    kernel: Tunable[..., Any],
+) -> None:
+    """To break it off would take the device's process along, and all that is loaded there."""
+    async with HeldExecutor(all_right()) as executor:
+        tuning = TuningSession(kernel, KernelCall((X,)), executor, TuningBudget(trials=100))
+        search = asyncio.create_task(tuning.run())
+        await executor.begun.wait()
+        tuning.stop()
+        executor.released.set()
+        report = await search
+    assert report.trials == 2
 
 
 async def test_a_limit_on_trials_is_met_exactly(kernel: Tunable[..., Any]) -> None:

@@ -22,9 +22,9 @@ import jax.numpy as jnp
 from ...arguments import nearest
 from ...tuner.kernels import KernelCall
 from ...tuner.pictures import picture
-from ...tuner.pipeline import TuningProgress, TuningRun
+from ...tuner.pipeline import TuningRun
 from ...tuner.records import RecordTable, read_seeds
-from ...tuner.reports import TuningReport, explanation
+from ...tuner.reports import TuningProgress, TuningReport, explanation
 from ...tuner.tasks import TunedFunction, tune_function
 from ...tuner.tunables import AnyTunable, Tunable, device_name, frozen_record
 from ...tuner.types import Configuration, Function, Pytree

@@ -111,16 +111,16 @@ class DeviceBench:
 
     def _prepare(self, request: Prepare) -> PrepareReply:
         self._runners = []
-        wanted = {(number, request.seed) for number in request.numbers}
-        # Those that are not wanted go now: their arrays would lie beside those that are drawn.
-        before = {key: runner for key, runner in self._ready.items() if key in wanted}
+        keys = {(number, request.seed) for number in request.numbers}
+        # The others go now: their arrays would lie beside those that are drawn.
+        before = {key: runner for key, runner in self._ready.items() if key in keys}
         self._ready = {}
         self._stock.retain([self._loads[number] for number in request.numbers], request.seed)
         for place, number in enumerate(request.numbers):
             key = number, request.seed
             if key not in self._ready:
                 # The incumbent's twin is the same runner, with turns of its own.
-                self._ready[key] = before.pop(key, None) or self._warmed_up(
+                self._ready[key] = before.get(key) or self._warmed_up(
                     place, self._loads[number], request.seed
                 )
             self._runners.append(self._ready[key])

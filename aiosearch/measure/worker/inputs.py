@@ -137,10 +137,9 @@ class InputStock:
         )
 
     def _keep(self, places: Iterable[RingPlace]) -> None:
-        kept = {place: self._rings[place] for place in places if place in self._rings}
-        for ring in kept.values():
+        self._rings = {place: self._rings[place] for place in places if place in self._rings}
+        for ring in self._rings.values():
             ring.shrink()
-        self._rings = kept
         free_unreferenced_arrays()
 
     def inputs(self, load: LoadRequest, seed: int) -> ColdInputs:

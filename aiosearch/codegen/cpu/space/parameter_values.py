@@ -68,6 +68,8 @@ _VECTOR_REGISTER_COUNTS = (
 )
 """Rows and vectors of accumulators in vector registers, fitted to `benchmarks/hand.py` and
 `benchmarks/kernels.py`."""
+_DIVIDING_VECTORS, _FEWEST_DIVIDING = 2, 5
+"""Vectors of the register tile whose rows divide the row index, and its fewest rows."""
 _AMX_REGISTER_COUNTS = ((16, 4), (32, 2), (16, 2), (16, 1), (48, 1))
 """Rows and vectors of accumulators in AMX tiles of 16 rows by 16 lanes; `amx_tiles_needed` has to
 stay within 8."""
@@ -128,7 +130,7 @@ def registers_of(roles: IndexRoles, machine: CpuMachine) -> Iterator[RegisterCou
     and the `machine` has AMX.
 
     Tiles with more rows than the index has are clamped to it, and a tile as many vectors wide as
-    the index is long stands in for wider ones.
+    the index is long stands in for wider ones. The last one may have rows that divide the index.
     """
     most = roles.row.size if roles.row is not None else 1
     wide = -(-roles.along.size // (machine.width // 4)) if roles.along is not None else 1
@@ -139,7 +141,7 @@ def registers_of(roles: IndexRoles, machine: CpuMachine) -> Iterator[RegisterCou
     seen = set()
     # A matrix narrower than a tile would compute lanes that nobody reads.
     clamped = ((rows, wide) for rows, vectors in _VECTOR_REGISTER_COUNTS if vectors > wide)
-    for rows, vectors in (*_VECTOR_REGISTER_COUNTS, *clamped):
+    for rows, vectors in (*_VECTOR_REGISTER_COUNTS, *clamped, *_dividing_counts(most, machine)):
         clamped_rows = min(rows, most)
         if (
             # One register for each accumulator, one for each vector of the vectorised operand, one
@@ -149,6 +151,18 @@ def registers_of(roles: IndexRoles, machine: CpuMachine) -> Iterator[RegisterCou
         ):
             seen.add((clamped_rows, vectors))
             yield clamped_rows, vectors, False
+
+
+def _dividing_counts(size: int, machine: CpuMachine) -> list[tuple[int, int]]:
+    """The most rows that divide an index and fit the registers beside `_DIVIDING_VECTORS`, where
+    these are more than other tiles have.
+
+    Example: 14 of 56 pixels read the weights 4 times, where 8 read them 7 times, and 12 leave a
+    tile of 8 over.
+    """
+    tallest = (machine.registers - 1) // _DIVIDING_VECTORS - 1
+    dividing = (rows for rows in range(tallest, _FEWEST_DIVIDING - 1, -1) if size % rows == 0)
+    return [(rows, _DIVIDING_VECTORS) for rows in [*dividing][:1]]
 
 
 def row_tiles(roles: IndexRoles) -> list[int]:

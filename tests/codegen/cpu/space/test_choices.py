@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
@@ -325,3 +326,17 @@ def test_sums_of_squares_are_not_fetched_ahead() -> None:
     x = tensor("X", DType.BF16, (8, 4096))
     (kernel,) = lower(program(apply("sum", x * x, axes=(1,)))).kernels
     assert not any(one.registers.prefetch_distance for one in choices(kernel, host(), 2))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("rows", "tallest"),
+    [(56, {32: 14, 16: 4}), (45, {32: 12, 16: 5}), (13, {32: 13, 16: 4}), (53, {32: 12, 16: 4})],
+)
+def test_a_register_tile_has_the_most_rows_that_divide_an_index_and_fit(
+    rows: int, tallest: Mapping[int, int], machine: CpuMachine
+) -> None:
+    space = schedule_space(product(rows, 64, 64).kernels[0], machine, 2)
+    (registers,) = (each for each in space.parameters if each.name == "registers")
+    most = max(count for count, vectors, _ in registers.values if vectors == 2)
+    assert most == tallest[machine.registers]
