@@ -322,6 +322,20 @@ def candidate(
     )
 
 
+def reference_candidate(reference: Function, call: KernelCall, kernel: str) -> Candidate:
+    """The reference of a kernel; raises TunerError where it has to be traced here and cannot be."""
+    try:
+        return candidate(reference, call, {}, name="reference")
+    except TunerError:
+        raise
+    except Exception as error:  # a lambda of the user's raises what it likes
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        types = ", ".join(call.text)
+        raise TunerError(
+            f"the reference of {kernel} cannot be traced for {types}: {reason}"
+        ) from error
+
+
 def source_head(origin: Origin, path: Sequence[str]) -> str:
     """The lines that import a function as `_function`; of a tunable, the function below it."""
     return _HEAD.format(

@@ -39,7 +39,7 @@ from .final_race import (
 )
 from .gates import NumbersGate, Rejection, TuningGate, reference_of, rejection_of, serves
 from .journals import MeasurementJournal, SearchName
-from .kernels import KernelCall, candidate, output_types
+from .kernels import KernelCall, candidate, output_types, reference_candidate
 from .proofs import verified
 from .records import TuningRecord, locked
 from .reports import TuningProgress, TuningReport
@@ -225,6 +225,8 @@ class TuningSession:
         """Seconds that a run takes beside the kernel itself: the way there and back."""
         self._expected: list[tuple[str, tuple[int, ...]]] | None = None
         self._over = asyncio.Event()
+        self._unfit = ""
+        """Why the space has no point, where it has none."""
 
     async def run(self) -> TuningReport:
         """Searches until the budget is spent, races the best, and writes the winner down."""
@@ -386,6 +388,7 @@ class TuningSession:
         except SpaceError as error:
             if self._kernel.reference is None:
                 raise
+            self._unfit = str(error)
             return None, Rejection(TuningGate.REQUIRE, str(error))
         return default, await self._compiled(default, expected=None)
 
@@ -398,7 +401,7 @@ class TuningSession:
             self._expected = await asyncio.to_thread(output_types, function, call, options)
             return default
         self._expected = await asyncio.to_thread(output_types, kernel.reference, call, {})
-        text = candidate(kernel.reference, call, {}, name="reference")
+        text = reference_candidate(kernel.reference, call, kernel.name)
         reference = await self._executor.compile(text)
         if isinstance(reference, Failure):
             raise TunerError(f"the reference of {kernel.name} does not compile: {reference}")
@@ -768,6 +771,7 @@ class TuningSession:
             self._state.size,
             self._elapsed(),
             finalists=tuple(finalists),
+            unfit=self._unfit,
         )
 
     def _keep_best(self) -> None:

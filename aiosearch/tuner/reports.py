@@ -47,6 +47,8 @@ class TuningReport:
     """Whether the table had it, and nothing was timed."""
     finalists: tuple[tuple[Configuration, float], ...] = field(default=())
     """What ran in the last race: configurations and seconds, the winner first."""
+    unfit: str = ""
+    """Why the space has no point for these arguments, where it has none."""
 
     @property
     def configuration(self) -> Configuration:
@@ -79,6 +81,7 @@ class TuningReport:
             "seconds": self.seconds,
             "trials_per_second": self.trials / self.seconds if self.seconds else None,
             "space": self.size,
+            "unfit": self.unfit,
             "model": self.model,
             "correlations": list(self.correlations),
             "rejected": dict(self.rejected),
@@ -141,6 +144,8 @@ def _headline(report: TuningReport) -> str:
 
 def _closing(report: TuningReport) -> list[str]:
     record, lines = report.record, list[str]()
+    if report.unfit:
+        lines.append(f"  nothing was tried: {report.unfit}")
     if report.finalists:
         widest = max(len(_shown(options)) for options, _ in report.finalists)
         for options, seconds in report.finalists:

@@ -445,3 +445,32 @@ async def test_what_is_good_for_a_similar_call_is_tried_first(kernel: Tunable[..
 async def test_what_is_not_tunable_is_refused() -> None:
     with pytest.raises(TunerError, match=r"decorate it with @aiosearch\.tunable"):
         await tune(reference, X)  # type: ignore[arg-type]  # that is the point
+
+
+async def test_a_space_without_a_point_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reference runs, and the report names the requirement that nothing meets."""
+
+    def never(s: Sampler, x: Any) -> None:
+        s.integer("block", 1, 4)
+        s.require(lambda block: block > 9, "blocks are large")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    unmet = tunable(never, reference=reference, table=tmp_path / "t.json", name="doubled")(
+        doubled.original
+    )
+    report = await tuned(unmet, {"reference": act(1e-3)})
+    assert report.record.winner == "reference"
+    assert "nothing was tried" in str(report)
+    assert "blocks are large" in report.facts()["unfit"]
+
+
+async def test_a_reference_that_cannot_be_traced_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a lambda, which no other process can import, too."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    other = tunable(space, reference=lambda x, y: x, table=tmp_path / "t.json")(doubled.original)
+    with pytest.raises(TunerError, match=r"reference of .* cannot be traced .*'y'"):
+        await tuned(other, {})

@@ -23,6 +23,7 @@ from aiosearch.tuner.kernels import KernelCall
 from aiosearch.tuner.schedules.programs import (
     AS_WRITTEN,
     FORM,
+    JOINED,
     LIBRARY,
     PROGRAM,
     TunableProgram,
@@ -186,3 +187,25 @@ async def test_a_program_is_tuned_and_then_runs_as_its_record_says(
     assert not report.rejected
     assert kernel.configuration(X, W) == report.configuration
     assert np.asarray(jax.jit(kernel)(X, W)) == pytest.approx(np.asarray(normed(X, W)), abs=1e-4)
+
+
+def test_kernels_with_rows_in_common_may_run_as_one() -> None:
+    """A point with `joined` computes the same, in fewer phases, and a record of before it came
+    runs as it did.
+    """
+
+    def chain(x: jax.Array, w: jax.Array) -> jax.Array:
+        y = x / jnp.sqrt(jnp.mean(x * x, -1, keepdims=True)) @ w
+        return jnp.exp(jnp.tanh(y) @ w) @ w
+
+    x = jax.random.normal(jax.random.key(0), (64, 32))
+    w = jax.random.normal(jax.random.key(1), (32, 32)) * 0.1
+    kernel = tunable_program(chain, target=HOST)
+    joined = [seed for seed in kernel.seeds(KernelCall((x, w))) if seed.decisions.get(JOINED)]
+    assert joined
+    decisions = {**joined[0].decisions}
+    before = {name: value for name, value in decisions.items() if name != JOINED}
+    for chosen in (decisions, before):
+        np.testing.assert_allclose(kernel.original(x, w, **chosen), chain(x, w), rtol=1e-3)
+    assert kernel.schedule(x, w, **decisions).joined
+    assert not kernel.schedule(x, w, **before).joined

@@ -6,6 +6,7 @@ import functools
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from aiosearch.tuner import (
@@ -310,3 +311,57 @@ def test_a_size_is_drawn_for_the_hardware_and_replays_without_it() -> None:
     scope: dict[str, Any] = {}
     exec(trace.as_python(), scope)
     assert SearchSpace(scope["schedule"]).sample(Random(0)) == trace
+
+
+def test_a_requirement_above_its_site_is_refused() -> None:
+    """It would hold at every point, and its author would never know."""
+
+    def space(s: Sampler) -> None:
+        s.require(lambda block: block > 2, "blocks are large")
+        s.integer("block", 1, 4)
+
+    with pytest.raises(SpaceError, match="before it is drawn"):
+        SearchSpace(space).default()
+
+
+def test_a_requirement_of_a_site_that_no_branch_draws_is_refused() -> None:
+    """A typing error in the name; a site of another branch is none."""
+
+    def misspelt(s: Sampler) -> None:
+        s.integer("block", 1, 4)
+        s.require(lambda blok: blok > 2, "blocks are large")
+
+    def branching(s: Sampler) -> None:
+        if s.fork("form", ("plain", "tiled")) == "tiled":
+            s.integer("block", 1, 4)
+        s.require(lambda block: block < 9, "blocks are small")
+
+    with pytest.raises(TunerError, match="did you mean block"):
+        SearchSpace(misspelt).default()
+    assert SearchSpace(branching).default().decisions == {"form": "plain"}
+
+
+def test_what_a_space_raises_is_said_with_its_place() -> None:
+    """An error in the user's own text is no traceback of ours."""
+
+    def space(s: Sampler, x: int) -> None:
+        raise ValueError("no rows")
+
+    with pytest.raises(TunerError, match=r"raised ValueError: no rows, at .*test_spaces.py:\d+"):
+        SearchSpace(space, (3,)).default()
+    with pytest.raises(TunerError, match="takes 2 positional arguments but 3 were given"):
+        SearchSpace(space, (3, 4)).default()
+
+
+@pytest.mark.parametrize("value", [np.ones(3), max, {1: 2}, object()])
+def test_values_that_a_table_cannot_hold_are_refused(value: object) -> None:
+    """Functions and arrays are named in a space, and looked up in the kernel."""
+    with pytest.raises(SpaceError, match="a table cannot hold"):
+        SearchSpace(lambda s: s.categorical("act", (value,))).default()
+
+
+def test_a_number_of_numpy_is_a_number() -> None:
+    """As `np.arange` gives them."""
+    space = SearchSpace(lambda s: s.categorical("block", np.arange(4, 6)))
+    assert space.default().decisions == {"block": 4}
+    assert type(space.default().decisions["block"]) is int

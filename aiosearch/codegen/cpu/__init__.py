@@ -24,6 +24,7 @@ from ..._lazy import lazily
 if TYPE_CHECKING:
     from .cost.kernel_cost import KERNEL_START_SECONDS
     from .description import describe_schedule
+    from .emit.joining import phases_by_rows, rows_in_common
     from .emit.kernel import expand_copies, print_module
     from .packing import PackedLayout
     from .register_layout import RegisterRequest
@@ -38,7 +39,9 @@ __all__ = [
     "describe_schedule",
     "dissimilar_schedules",
     "expand_copies",
+    "phases_by_rows",
     "print_module",
+    "rows_in_common",
     "schedule_space",
 ]
 
@@ -48,7 +51,9 @@ __getattr__ = lazily(
         "KERNEL_START_SECONDS": ".cost.kernel_cost",
         "describe_schedule": ".description",
         "expand_copies": ".emit.kernel",
+        "phases_by_rows": ".emit.joining",
         "print_module": ".emit.kernel",
+        "rows_in_common": ".emit.joining",
         "PackedLayout": ".packing",
         "RegisterRequest": ".register_layout",
         "Schedule": ".schedule",

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -45,8 +45,10 @@ from .tile_modules import (
 )
 
 if TYPE_CHECKING:
-    from ...codegen.ir import Module
-    from ...codegen.schedule.plans import ModulePlan
+    from ...codegen.cpu import Schedule
+    from ...codegen.ir import LoopIndex, Module, TileKernel
+    from ...codegen.schedule.plans import ModulePlan, ModulePlans
+    from ...codegen.schedule.space import ScheduleChoice
     from ...optimizer import Answer
     from ...tensor import Program
 
@@ -56,6 +58,10 @@ AS_WRITTEN = "as written"
 FORM = "form"
 """The fork that says what is scheduled: kernels fused, kernels apart, or XLA's own."""
 LIBRARY = "library"
+JOINED = "joined"
+"""Whether kernels that need of each other only the rows they work on run without a barrier."""
+ROW_GROUPS = (64, 32, 16, 8)
+"""Rows that a thread takes through all of them, as points to begin with have it."""
 PROMISING = 24
 """As many points that the code generator predicts best are tried first."""
 
@@ -128,6 +134,8 @@ class ProgramSchedule:
     lowered: LoweredProgram
     form: str
     kernels: tuple[TileSchedule, ...] = ()
+    joined: bool = False
+    """Whether neighbours that need only each other's rows run as one; on a processor alone."""
 
     @property
     def module(self) -> Module:
@@ -151,7 +159,8 @@ class ProgramSchedule:
         from ...codegen.cpu import print_module
         from ...codegen.native import encode_program
 
-        native = print_module(self.module, schedules, target.machine)
+        least = target.threads if self.joined else 0
+        native = print_module(self.module, schedules, target.machine, joined=least)
         picked = "[0]" if len(self.module.outputs) == 1 else ""
         return _NATIVE.format(lines=encode_program(native, target.machine), picked=picked)
 
@@ -189,7 +198,35 @@ def schedule_program(
     # The code generator's own model is a column for the one that learns.
     seconds = sum(schedule.seconds() for schedule in kernels)
     s.derive("predicted", math.log2(seconds) if 0 < seconds < math.inf else 0.0)
-    return ProgramSchedule(lowered, form, tuple(kernels))
+    joined = bool(_rows_in_common(lowered, form, target)) and s.categorical(JOINED, (False, True))
+    if joined:
+        scheduled = {schedule.kernel.name: schedule.scheduled() for schedule in kernels}
+        fits = _joins([schedule.kernel for schedule in kernels], scheduled, target)
+        s.require(fits, "kernels that run as one are cut into the same rows", reads=(JOINED,))
+    return ProgramSchedule(lowered, form, tuple(kernels), joined)
+
+
+@lru_cache(maxsize=64)
+def _rows_in_common(
+    lowered: LoweredProgram, form: str, target: KernelTarget
+) -> Mapping[str, LoopIndex]:
+    """By name, the kernels of a form that could run as one if they were cut finely enough, each
+    with the row that they have in common.
+    """
+    if target.machine is None:
+        return {}
+    from ...codegen.cpu import rows_in_common
+
+    return rows_in_common(lowered.forms[form].kernels, target.threads)
+
+
+def _joins(
+    kernels: Sequence[TileKernel], schedules: Mapping[str, Schedule], target: KernelTarget
+) -> bool:
+    """Whether some kernels run as one by these schedules."""
+    from ...codegen.cpu import phases_by_rows
+
+    return len(phases_by_rows(kernels, schedules, target.threads)) < len(kernels)
 
 
 def promising_decisions(
@@ -199,16 +236,22 @@ def promising_decisions(
 
     Only what the modules can reach is there.
     """
+    from ...codegen.cpu import dissimilar_schedules
+    from ...codegen.pallas import different
+
+    select: Function = different if target.machine is None else dissimilar_schedules
     chosen = {name: {PROGRAM: name} if len(programs) > 1 else {} for name in programs}
     decisions: list[Configuration] = []
     # Of several equal programs the later ones come first: somebody preferred them.
-    ways = [
-        [(name, form, plan) for plan in _plans(module, target, most)]
-        for name, lowered in reversed(list(programs.items()))
-        for form, module in lowered.forms.items()
-    ]
+    ways = []
+    for name, lowered in reversed(list(programs.items())):
+        for form, module in lowered.forms.items():
+            plans = _plans(module, target)
+            ways.append([(name, form, False, plan) for plan in plans.first(most, select)])
+            rows = _rows_in_common(lowered, form, target)
+            ways.append([(name, form, True, plan) for plan in _plans_by_rows(plans, rows, target)])
     ranked = [point for rank in range(most) for way in ways for point in way[rank : rank + 1]]
-    for name, form, plan in ranked[:most]:
+    for name, form, joined, plan in ranked[:most]:
         points = {
             kernel.name: {
                 parameter.name: parameter.values[at]
@@ -219,19 +262,54 @@ def promising_decisions(
         # A composition of fewer modules may not reach the point, or not with all constraints.
         with suppress(RequirementFailed, SpaceError, KeyError):
             reached = decisions_of(modules, programs[name].forms[form].kernels, target, points)
-            decisions.append({**chosen[name], FORM: form, **reached})
+            decisions.append({**chosen[name], FORM: form, **reached, JOINED: joined})
     return decisions
 
 
-def _plans(module: Module, target: KernelTarget, most: int) -> Sequence[ModulePlan[Pytree]]:
-    """The plans of a module that should be fastest, the best predicted first."""
-    from ...codegen.cpu import dissimilar_schedules
-    from ...codegen.pallas import different
+def _plans(module: Module, target: KernelTarget) -> ModulePlans[Pytree]:
+    """The plans of a module; what its kernels may be is ranked once."""
     from ...codegen.schedule.plans import ModulePlans
+    from ...codegen.schedule.space import ranked_choices
 
+    ranked: Callable[[Pytree], Pytree] = cache(ranked_choices)
     spaces = [target.space(kernel) for kernel in module.kernels]
-    select: Function = different if target.machine is None else dissimilar_schedules
-    return list(ModulePlans(module, spaces).first(most, select))
+    return ModulePlans(module, spaces, ranking=ranked)
+
+
+def _plans_by_rows(
+    plans: ModulePlans[Pytree], rows: Mapping[str, LoopIndex], target: KernelTarget
+) -> list[ModulePlan[Pytree]]:
+    """Plans whose kernels can run as one, for groups of so many rows: of each kernel the best
+    predicted schedule that cuts its rows so, or the best of all where it has none.
+    """
+    from ...codegen.schedule.plans import ModulePlan
+
+    by_rows: list[ModulePlan[Pytree]] = []
+    for group in ROW_GROUPS if rows else ():
+        choices = [
+            _cut_by_rows(plans.ranking(space), rows.get(kernel.name), group)
+            for kernel, space in zip(plans.module.kernels, plans.spaces, strict=True)
+        ]
+        fitting = [choice for choice in choices if choice is not None]
+        if len(fitting) < len(choices):
+            continue
+        plan = ModulePlan(plans.module, tuple(fitting))
+        if _joins(plans.module.kernels, plan.schedules, target):
+            by_rows.append(plan)
+    return by_rows
+
+
+def _cut_by_rows(
+    ranked: Sequence[ScheduleChoice[Pytree]], row: LoopIndex | None, group: int
+) -> ScheduleChoice[Pytree] | None:
+    """The first of the ranked schedules that cuts its rows into parts of a group, else the first of
+    all.
+    """
+    for choice in ranked:
+        schedule = choice.schedule
+        if row is None or (group % schedule.tile(row) == 0 and not schedule.transposed):
+            return choice
+    return ranked[0] if ranked else None
 
 
 class ProgramKernel:
@@ -268,7 +346,8 @@ class ProgramKernel:
 
     def schedule(self, call: KernelCall, decisions: Options) -> ProgramSchedule:
         """The schedule of decisions that are a point of the space."""
-        sampler = Sampler(lambda site: decisions[site.name])
+        # A record of before has no value for a site that came since.
+        sampler = Sampler(lambda site: decisions.get(site.name, site.first()))
         return schedule_program(self.modules, sampler, self.programs(call), self.target)
 
     def printed(self, call: KernelCall, decisions: Options) -> str:

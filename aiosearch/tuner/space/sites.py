@@ -485,6 +485,22 @@ def as_value(value: Any) -> Value:
     return tuple(map(as_value, value)) if isinstance(value, list | tuple) else value
 
 
+def plain_value(value: Any) -> Value:
+    """`as_value`, and a scalar of numpy or jax as Python's own number."""
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return as_value(value.item())
+    return as_value(value)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether JSON can hold a value, so that a table and a trace can."""
+    if isinstance(value, tuple):
+        return all(map(is_plain, value))
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and is_plain(each) for key, each in value.items())
+    return value is None or isinstance(value, str | int | float)
+
+
 def _index(members: Sequence[Value], value: Value) -> int | None:
     matches = (at for at, member in enumerate(members) if member == value)
     return next(matches, None)

@@ -17,14 +17,16 @@ which every requirement held; there is no other way to make one.
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import TypeAlias, TypeVar
 
 from ...arguments import nearest
-from ..errors import RequirementFailed, SpaceError
+from ..errors import RequirementFailed, SpaceError, TunerError
 from ..types import Function, Pytree
 from .hardware import GENERIC, Hardware
 from .sites import (
@@ -38,6 +40,8 @@ from .sites import (
     TileSite,
     Value,
     as_value,
+    is_plain,
+    plain_value,
 )
 from .traces import Requirement, Trace
 
@@ -70,6 +74,9 @@ class Sampler:
         self.derived: dict[str, float] = {}
         self._decide = decide
         self._retry = retry or (lambda failed, names, failures: False)
+        self.unread: dict[str, str] = {}
+        """Names that a requirement reads and that were not drawn before it, each with what the
+        requirement protects."""
 
     def categorical(
         self,
@@ -81,9 +88,14 @@ class Sampler:
     ) -> Pytree:
         """Draws one of `values`; `decision` holds it to one of them."""
         odds = None if probabilities is None else tuple(map(float, probabilities))
-        options = tuple(map(as_value, values))
+        options = tuple(map(plain_value, values))
         if not options:
             raise SpaceError(f"site {name!r} has no values to draw from")
+        if strange := [value for value in options if not is_plain(value)]:
+            raise SpaceError(
+                f"site {name!r} offers {strange[0]!r}, which a table cannot hold: offer numbers,"
+                " texts, truth values or tuples of them, and look up in the function what they name"
+            )
         if odds is not None and len(odds) != len(options):
             raise SpaceError(f"site {name!r} has {len(options)} values and {len(odds)} odds")
         return self._at(CategoricalSite(name=name, values=options, probabilities=odds), decision)
@@ -171,7 +183,9 @@ class Sampler:
         """
         if callable(condition):
             reads = tuple(inspect.signature(condition).parameters)
-            if any(name not in self.decisions for name in reads):
+            missing = [name for name in reads if name not in self.decisions]
+            if missing:
+                self.unread |= dict.fromkeys(missing, why)
                 return
             condition = condition(*(self.decisions[name] for name in reads))
         if not condition:
@@ -215,6 +229,11 @@ class Sampler:
         if name in self.decisions:
             self._require_same(site)
             return self.decisions[name]
+        if name in self.unread:
+            raise SpaceError(
+                f"a requirement reads site {name!r} before it is drawn, and would hold at every"
+                f" point: move it below ({self.unread[name]})"
+            )
         value = self._decide(site) if decision is _FREE else as_value(decision)
         if not site.contains(value):
             raise SpaceError(f"site {name!r} is held to {value!r}, which is none of its values")
@@ -268,12 +287,34 @@ class SearchSpace:
             value = site.repair(as_value(decisions[site.name])) if site.name in decisions else None
             return site.first() if value is None else value
 
+        sampler = Sampler(decide, self.hardware)
         try:
-            return self.run(decide)[0]
+            self.program(sampler, *self.arguments)
         except RequirementFailed:
             random = random or Random(0)
             near = next(self._near(decide, random), None)
             return self.sample(random) if near is None else near
+        except TunerError:
+            raise
+        except Exception as error:  # a program of the user's raises what it likes
+            raise TunerError(
+                f"the space raised {type(error).__name__}: {error}{_place_of(error)}"
+            ) from error
+        if sampler.unread:
+            self._require_drawn(sampler.unread)
+        return sampler.trace()
+
+    def _require_drawn(self, unread: Mapping[str, str]) -> None:
+        """Raises TunerError where a requirement reads what no branch ever draws, as a typing error
+        would have it: it would hold at every point.
+        """
+        drawn = {name for seed in range(16) for name in self.sample(Random(seed)).decisions}
+        for name, why in unread.items():
+            if name not in drawn:
+                raise TunerError(
+                    f"a requirement ({why}) reads {name!r}, and no site is called so"
+                    f"{nearest(name, drawn)}"
+                )
 
     def replay(self, decisions: Mapping[str, Value]) -> Trace:
         """The point of exactly these decisions.
@@ -521,3 +562,11 @@ class _Undecided(Exception):
     def __init__(self, site: AnySite) -> None:
         self.site = site
         super().__init__(site)
+
+
+def _place_of(error: Exception) -> str:
+    """Where in the user's own text it was raised; nothing where it was not."""
+    ours = str(Path(__file__).parents[2])
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not frame.filename.startswith(ours)]
+    return f", at {theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""

@@ -36,6 +36,7 @@ from ..schedule import Schedule
 from .access import BufferAccess
 from .addressing import TileRange, tile_range, whole_axis_range
 from .expression import ExpressionEmitter
+from .joining import BlockGrid, JoinedPhase, constants_first, joined_phases, print_joined
 from .panels import PanelCopy, PanelPrinter
 from .prefetch import NextTilePrefetch
 from .stage import StagePrinter
@@ -230,6 +231,7 @@ class KernelPrinter:
     """Prints the function of one kernel."""
 
     def __init__(self, kernel: TileKernel, schedule: Schedule, machine: CpuMachine) -> None:
+        self._kernel = kernel
         self._prepared = prepare_kernel(kernel, schedule)
         self._schedule = schedule
         self._machine = machine
@@ -247,14 +249,23 @@ class KernelPrinter:
         empty = all(0 in buffer.shape for buffer in self._prepared.kernel.outputs)
         return KernelPhase(0 if empty else blocks, self._scratch.bytes)
 
-    def text(self, name: str, numbers: Mapping[Buffer, int]) -> str:
+    @property
+    def grid(self) -> BlockGrid:
+        """How its blocks are numbered."""
+        slowest_first = reversed(self._from_fastest())
+        tiles = tuple((index, self._schedule.tile(index)) for index in slowest_first)
+        # The stages as they were before: a fused epilogue reads no less for not being a stage.
+        return BlockGrid(self._kernel, tiles)
+
+    def text(self, name: str, numbers: Mapping[Buffer, int], linkage: str = "") -> str:
         """The LLVM function, which runs blocks `%begin` to before `%end`; `numbers` are the
         positions of pointers in `%buffers`."""
         begin, end = (LlvmValue(name, "i64") for name in ("%begin", "%end"))
         self.writer.repeat(begin, end, lambda block: self._print_block(block, numbers))
         # The operating system saves AMX tiles at a context switch as long as they are in use.
         self._unit.leave()
-        head = f"define void @{name}(ptr %buffers, ptr %scratch, i64 %begin, i64 %end) {{"
+        taken = "(ptr %buffers, ptr %scratch, i64 %begin, i64 %end)"
+        head = f"define {linkage}void @{name}{taken} {{"
         return "\n".join([head, *self.writer.text, "  ret void", "}"])
 
     def _print_block(self, block: LlvmInteger, numbers: Mapping[Buffer, int]) -> None:
@@ -297,27 +308,54 @@ class KernelPrinter:
 
 
 def print_module(
-    module: Module, schedules: Mapping[str, Schedule], machine: CpuMachine
+    module: Module, schedules: Mapping[str, Schedule], machine: CpuMachine, *, joined: int = 0
 ) -> KernelProgram:
-    """The `module` as LLVM IR for a machine, each kernel by the schedule of its name."""
+    """The `module` as LLVM IR for a machine, each kernel by the schedule of its name.
+
+    Where `joined` is not 0, neighbours that need only each other's rows run as one phase, if these
+    are cut into so many groups at least; see `emit.joining`.
+    """
     module, schedules = expand_copies(module, schedules)
+    if joined:
+        module = replace(module, kernels=tuple(constants_first(module.kernels)))
     inner = _private_buffers(module)
     layouts = _layouts(schedules.values())
     left = [_stored_layout(buffer, layouts) for buffer in inner]
     buffers = (*module.inputs, *module.outputs, *inner)
     numbers = {buffer: at for at, buffer in enumerate(buffers)}
     printers = [KernelPrinter(kernel, schedules[kernel.name], machine) for kernel in module.kernels]
-    functions = [
-        printer.text(f"{module.name}.{number}", numbers) for number, printer in enumerate(printers)
-    ]
+    grids = [printer.grid for printer in printers]
+    phases = (
+        joined_phases(grids, joined, layouts)
+        if joined
+        else [JoinedPhase(number, ()) for number in range(len(printers))]
+    )
+    functions: list[str] = []
+    for number, phase in enumerate(phases):
+        name = f"{module.name}.{number}"
+        if not phase.rows:
+            functions.append(printers[phase.first].text(name, numbers))
+            continue
+        parts = [f"{name}.{part}" for part in range(len(phase.rows))]
+        for kernel, part in zip(phase.kernels, parts, strict=True):
+            functions.append(printers[kernel].text(part, numbers, "internal "))
+        functions.append(print_joined(name, phase, grids, parts))
     return KernelProgram(
         module.name,
         _text(functions, printers, machine),
         tuple(_stored_layout(buffer, layouts) for buffer in module.inputs),
         module.outputs,
-        tuple(printer.phase for printer in printers),
+        tuple(_whole_phase(phase, printers) for phase in phases),
         tuple(max(1, bytes_of(buffer.dtype, buffer.shape)) for buffer in left),
     )
+
+
+def _whole_phase(phase: JoinedPhase, printers: Sequence[KernelPrinter]) -> KernelPhase:
+    """The blocks of a phase, which are groups of rows where kernels are joined, and its scratch."""
+    parts = [printers[number].phase for number in phase.kernels]
+    if not phase.rows:
+        return parts[0]
+    return KernelPhase(phase.groups, max(part.scratch_bytes for part in parts))
 
 
 def expand_copies(

@@ -57,6 +57,8 @@ def run(
     inputs: Sequence[Array],
     schedules: Mapping[str, Schedule] | None = None,
     machine: CpuMachine | None = None,
+    *,
+    joined: int = 0,
 ) -> list[Array]:
     """What the machine code gives. Touching memory beside the arrays ends this process.
 
@@ -64,7 +66,7 @@ def run(
     not the same; that the outputs are is an assertion.
     """
     machine = machine or host()
-    printed = print_module(module, schedules or {}, machine)
+    printed = print_module(module, schedules or {}, machine, joined=joined)
     return run_native(printed, laid_out(module, inputs, schedules or {}), machine)
 
 
