@@ -455,7 +455,11 @@ class TuningSession:
             timeout = max(0.0, min(timeouts)) if timeouts else None
             await asyncio.wait({ending, work}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
-                work.result()
+                try:
+                    work.result()
+                except ExceptionGroup as errors:
+                    # One stage failed, and the others were cancelled: whoever waits is told why.
+                    raise errors.exceptions[0] from None
             # What is broken off while it runs takes the device's process with it, and all that is
             # loaded there: a point that has begun may end.
             with suppress(TimeoutError):

@@ -363,7 +363,7 @@ def frozen_record(kernel: AnyTunable, call: KernelCall) -> TuningRecord:
     if record is None:
         raise TableError(
             f"{kernel.table.path} has no record of {kernel.name} for {', '.join(call.text)} on"
-            f" {_device()}; tune it without `frozen` and commit the table"
+            f" {_device()}; tune it there and commit the table"
         )
     return record
 

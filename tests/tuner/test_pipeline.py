@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import resource
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -474,3 +475,20 @@ async def test_a_reference_that_cannot_be_traced_is_a_sentence(
     other = tunable(space, reference=lambda x, y: x, table=tmp_path / "t.json")(doubled.original)
     with pytest.raises(TunerError, match=r"reference of .* cannot be traced .*'y'"):
         await tuned(other, {})
+
+
+async def test_a_disk_that_fills_ends_a_search_in_a_sentence(
+    kernel: Tunable[..., Any], tmp_path: Path
+) -> None:
+    """It is an error of the table, as one at the beginning is, and names the file."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def full(progress: TuningProgress) -> None:
+        if progress.trials == 3:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
+
+    try:
+        with pytest.raises(TableError, match=r"cannot keep measurements in .*tuning.sqlite"):
+            await tuned(kernel, all_right(), on_progress=full)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
