@@ -497,7 +497,7 @@ def is_plain(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(is_plain, value))
     if isinstance(value, dict):
-        return all(isinstance(key, str) and is_plain(each) for key, each in value.items())
+        return all(isinstance(key, str) and is_plain(held) for key, held in value.items())
     return value is None or isinstance(value, str | int | float)
 
 

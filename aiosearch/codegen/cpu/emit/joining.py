@@ -95,7 +95,11 @@ def phases_by_rows(
         schedule = schedules[kernel.name]
         tiles = tuple((index, schedule.tile(index)) for index in blocked(kernel))
         grids.append(BlockGrid(kernel, tiles))
-    packed = [name for each in schedules.values() for name in (*each.layouts, *each.transposed)]
+    packed = [
+        name
+        for schedule in schedules.values()
+        for name in (*schedule.layouts, *schedule.transposed)
+    ]
     return joined_phases(grids, least, packed)
 
 
@@ -123,7 +127,7 @@ def joined_phases(
     within a phase, as a panel holds elements of several rows.
     """
     phases: list[JoinedPhase] = []
-    first, apart = 0, frozenset(packed)
+    first, unshared = 0, frozenset(packed)
     while first < len(grids):
         ways: list[tuple[LoopIndex, ...]] = [()]
         for number in range(first, len(grids)):
@@ -131,7 +135,7 @@ def joined_phases(
                 (*rows, row)
                 for rows in ways
                 for row, _ in grids[number].tiles
-                if _joins(grids[first : number + 1], (*rows, row), least, apart)
+                if _joins(grids[first : number + 1], (*rows, row), least, unshared)
             ]
             if not longer:
                 break

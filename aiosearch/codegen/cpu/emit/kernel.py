@@ -264,8 +264,8 @@ class KernelPrinter:
         self.writer.repeat(begin, end, lambda block: self._print_block(block, numbers))
         # The operating system saves AMX tiles at a context switch as long as they are in use.
         self._unit.leave()
-        taken = "(ptr %buffers, ptr %scratch, i64 %begin, i64 %end)"
-        head = f"define {linkage}void @{name}{taken} {{"
+        parameters = "(ptr %buffers, ptr %scratch, i64 %begin, i64 %end)"
+        head = f"define {linkage}void @{name}{parameters} {{"
         return "\n".join([head, *self.writer.text, "  ret void", "}"])
 
     def _print_block(self, block: LlvmInteger, numbers: Mapping[Buffer, int]) -> None:
