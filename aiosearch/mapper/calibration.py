@@ -37,6 +37,9 @@ from .rows.equations import FlatValue
 
 RUNS = 5
 SIDE, PRODUCTS = 384, 40
+FRESH_SIZES = (1 << 20, 1 << 22, 1 << 24, 1 << 25, 1 << 26)
+"""Bytes of the new arrays that are timed. Small ones get memory that the process has kept; those of
+32 MB and more are pages of the system each time, which it zeroes first."""
 
 
 class Calibration(Struct, frozen=True, kw_only=True):
@@ -54,6 +57,8 @@ class Calibration(Struct, frozen=True, kw_only=True):
     """Seconds from calling a compiled function that does nothing to its result."""
     simple: float
     """Additions and their like that a core does a second on what its cache holds."""
+    divisions: float
+    """Divisions and roots, likewise."""
     dear: float
     """Exponentials and their like, likewise, in a block that XLA compiles by itself."""
     dear_fused: float
@@ -62,10 +67,17 @@ class Calibration(Struct, frozen=True, kw_only=True):
     """The same of what a product gives, which is still at hand."""
     block: float
     """Seconds that a loop takes for a turn, beside what it computes."""
-    fresh: float
-    """Seconds for a byte of a large new array, which the system zeroes and XLA fills."""
+    fresh: tuple[float, ...]
+    """Seconds for a new array of each of `FRESH_SIZES` bytes, which XLA fills."""
     cache_size: float
     """Bytes of the last-level cache that a core has to itself."""
+
+    def filled(self, size: float) -> float:
+        """Seconds of a core for a new array of so many bytes, between those that were measured."""
+        if size <= FRESH_SIZES[0] or size >= FRESH_SIZES[-1]:
+            nearest = 0 if size <= FRESH_SIZES[0] else -1
+            return self.fresh[nearest] * size / FRESH_SIZES[nearest]
+        return float(np.interp(size, FRESH_SIZES, self.fresh))
 
 
 def calibrate(cluster: Cluster) -> tuple[Cluster, Calibration]:
@@ -86,11 +98,12 @@ def calibrate(cluster: Cluster) -> tuple[Cluster, Calibration]:
         operations=_operations(),
         dispatch=_dispatch(),
         simple=_elementwise(lambda x: x * 0.5 + 1.0, fence=True) * 2,
+        divisions=_elementwise(lambda x: 1.0 / (x + 1.0), fence=True),
         dear=_elementwise(jnp.tanh, fence=True),
         dear_fused=_elementwise(jnp.tanh, fence=False),
         dear_behind=_behind_products(),
         block=_block(),
-        fresh=_fresh(),
+        fresh=tuple(map(_fresh, FRESH_SIZES)),
         cache_size=cache / cpu.groups[0].cores,
     )
     groups = tuple(
@@ -272,19 +285,25 @@ def _block(turns: int = 10_000) -> float:
     return _best(lambda: run(x).block_until_ready()) / turns
 
 
-def _fresh(size: int = 1 << 25) -> float:
-    """Seconds of a core for a byte of a large new array that XLA fills.
+def _fresh(size: int) -> float:
+    """Seconds of a core for a new array of so many bytes that XLA fills.
 
     Of XLA's, as NumPy asks the system for large pages, which cost a third.
     """
     fill = jax.jit(lambda value: jnp.full(size // 4, value, jnp.float32))
+    repeats = max(1, FRESH_SIZES[-1] // size // 4)
     fill(1.0).block_until_ready()
     laps = []
     for _ in range(RUNS):
         begun = time.process_time()
-        fill(1.0).block_until_ready()
+        for _ in range(repeats):
+            fill(1.0).block_until_ready()
         laps.append(time.process_time() - begun)
-    return min(laps) / size
+    return min(laps) / repeats
+
+
+DIVISIONS = frozenset({"div", "rsqrt", "sqrt"})
+"""Of the dear primitives those that processors have an instruction for."""
 
 
 class RowPrediction(Struct, frozen=True, kw_only=True):
@@ -293,16 +312,25 @@ class RowPrediction(Struct, frozen=True, kw_only=True):
     dispatch: float
     products: float
     simple: float
+    divisions: float
     dear: float
     streaming: float
     fresh: float
     """New arrays, which are filled before rows are written into them."""
     joining: float
     turns: float
+    share: float
+    """Which share of all rows it has."""
 
     @property
     def seconds(self) -> float:
         return sum(self.parts().values())
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Seconds of all teams together, which other work on the machine does not change."""
+        apart = self.dispatch + self.joining
+        return apart + (self.seconds - apart) / self.share
 
     @property
     def binding(self) -> str:
@@ -311,7 +339,7 @@ class RowPrediction(Struct, frozen=True, kw_only=True):
         return max(parts, key=lambda name: parts[name])
 
     def parts(self) -> dict[str, float]:
-        return structs.asdict(self)
+        return {name: part for name, part in structs.asdict(self).items() if name != "share"}
 
 
 def predict_rows(
@@ -319,18 +347,21 @@ def predict_rows(
 ) -> RowPrediction:
     """What a program takes by a schedule, by what was measured of this machine.
 
-    A block's products, simple and dear functions take their time one after another. What goes in
-    and out streams from memory; so does what lies between where a block does not fit a cache. Each
-    team has new arrays for its results, which are filled before, and those of teams are joined.
+    A block's products, simple functions, divisions and dear functions take their time one after
+    another. What goes in and out streams from memory; so does what lies between where a block does
+    not fit a cache. Each team has new arrays for its results, which are filled before, and those of
+    teams are joined.
     """
     cores = len(os.sched_getaffinity(0))
-    products = simple = dear = between = 0.0
+    products = simple = divisions = dear = between = 0.0
     for equation in pulled.flat.equations:
         value = equation.outputs[0]
         work = work_of(equation, value)
         if equation.name == "dot_general":
             products += 2 * work
             between += math.prod(value.shape) * np.dtype(value.dtype).itemsize
+        elif equation.name in DIVISIONS:
+            divisions += work
         elif equation.name in DEAR:
             dear += work
         elif equation.name not in VIEWS:
@@ -343,8 +374,12 @@ def predict_rows(
             if any(demand is not None for demand in asked)
         )
     )
-    results = [atom for atom in pulled.flat.outputs if isinstance(atom, FlatValue)]
-    written = sum(math.prod(atom.shape) * np.dtype(atom.dtype).itemsize for atom in results)
+    results = [
+        math.prod(atom.shape) * np.dtype(atom.dtype).itemsize
+        for atom in pulled.flat.outputs
+        if isinstance(atom, FlatValue)
+    ]
+    written = sum(results)
     moved += written
     widest = max(
         (
@@ -372,11 +407,14 @@ def predict_rows(
         dispatch=figures.dispatch,
         products=share * products / figures.operations,
         simple=share * simple / figures.simple,
+        divisions=share * divisions / figures.divisions,
         dear=share * dear / rate,
         streaming=share * moved / stream,
-        fresh=share * written * figures.fresh,
-        joining=is_joined * written * (figures.fresh + 2 / figures.machine_stream),
+        fresh=sum(figures.filled(share * size) for size in results),
+        joining=is_joined
+        * (sum(map(figures.filled, results)) + 2 * written / figures.machine_stream),
         turns=turns * figures.block,
+        share=share,
     )
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import msgspec
 import pytest
 
 from aiosearch import solve
 from aiosearch.mapper import CalibratedModel, MappingError, PatternKind, SplitSizes, Team
+from aiosearch.mapper.calibration import FRESH_SIZES, Calibration, predict_rows
 from aiosearch.mapper.costs import CachedHolders, step_cost
 from aiosearch.mapper.patterns import Work
 from aiosearch.mapper.published import claix, multi_filter
+from aiosearch.mapper.rows.blocked import RowSchedule
+from aiosearch.mapper.rows.choice import choose_rows
+from aiosearch.mapper.rows.equations import trace
 from aiosearch.mapper.splits import DataSplit, PatternSplit
 from aiosearch.mapper.stair_climb import Mapping
 
@@ -99,3 +104,41 @@ def test_it_is_searched_with_like_the_published_model() -> None:
     assert scores["calibrated"] > scores["faithful"]
     with pytest.raises(MappingError, match=r"there is no model 'calibrate'.*calibrated"):
         msgspec.structs.replace(problem, model="calibrate")
+
+
+FIGURES = Calibration(
+    core_stream=20e9, machine_stream=30e9, cache_stream=90e9, operations=100e9, dispatch=5e-6,
+    simple=30e9, divisions=4e9, dear=1e9, dear_fused=0.5e9, dear_behind=4e9, block=4e-9,
+    fresh=(1e-5, 1e-4, 1e-3, 1e-2, 2e-2), cache_size=16e6,
+)  # fmt: skip
+"""Figures of a processor as `calibrate` gives them."""
+
+
+@pytest.mark.parametrize(
+    ("size", "seconds"),
+    [
+        (1 << 19, 5e-6),
+        (1 << 20, 1e-5),
+        (5 << 19, 5.5e-5),
+        (1 << 25, 1e-2),
+        (1 << 27, 4e-2),
+    ],
+)
+def test_new_arrays_cost_what_lies_between_those_that_were_timed(size: int, seconds: float) -> None:
+    """Halfway between 1 and 4 MB it is the mean of both; beyond the last, in proportion to it."""
+    assert len(FIGURES.fresh) == len(FRESH_SIZES)
+    assert FIGURES.filled(size) == pytest.approx(seconds)
+
+
+def test_teams_take_as_much_of_the_processor_as_one_that_computes_all() -> None:
+    """What two teams compute takes half as long and as much CPU; joining comes on top."""
+    pulled = choose_rows(trace(lambda x: jnp.tanh(x) / (x + 2), (jnp.ones((4096, 64)),))[0])
+    assert pulled is not None
+    alone, both = (
+        predict_rows(pulled, RowSchedule(teams, 64, fence=True), 4096, FIGURES) for teams in (1, 2)
+    )
+    assert alone.dear == pytest.approx(2 * both.dear) == pytest.approx(4096 * 64 / 1e9)
+    assert alone.divisions == pytest.approx(4096 * 64 / 4e9)
+    assert alone.cpu_seconds == pytest.approx(alone.seconds)
+    computed = both.cpu_seconds - both.joining - both.dispatch
+    assert computed == pytest.approx(2 * (both.seconds - both.joining - both.dispatch))

@@ -24,6 +24,7 @@ from aiosearch.mapper.rows.evidence import UNITS, compare, difference
 from aiosearch.mapper.rows.frames import bind
 from aiosearch.mapper.rows.proof import prove_rows
 from aiosearch.mapper.rows.rules import RULES, Rows, requirement
+from aiosearch.mapper.rows.schedule_race import VECTOR, choose_schedule
 
 KEY = jax.random.PRNGKey(0)
 
@@ -241,6 +242,20 @@ def test_a_rule_gives_the_rows_that_it_says(name: str) -> None:
                     checked += equation.name == name
     assert checked
     assert name in RULES
+
+
+def test_blocks_that_are_tried_have_whole_vectors() -> None:
+    """Of 300,003 numbers, which 16 does not divide, only what a team has in all may be odd."""
+    x = normal(300_003)
+    function = jax.jit(lambda x: jnp.sin(x) * x)
+    pulled = choose_rows(trace(function, (x,))[0])
+    assert pulled is not None
+    choice = choose_schedule(
+        lambda values: [function(*values)], RowBlocks(pulled), [x], teams=2, seconds=60.0
+    )
+    blocks = {lap.schedule.block for lap in choice.tried}
+    assert len(blocks) > 3
+    assert {block for block in blocks if block % VECTOR} <= {150_002}
 
 
 def test_calls_are_inlined() -> None:

@@ -142,7 +142,7 @@ def _gather(
     numbers = dimension_numbers
     if known_array(indices) is None:
         return _taken(x, indices, numbers, slice_sizes, mode.name, fill_value)
-    table = _index(indices)
+    x, table = _with_runs_joined(x, _index(indices), numbers, slice_sizes)
     inside = set(numbers.offset_dims)
     rank = len(inside) + table.ndim - 1
     counts = [axis for axis in range(rank) if axis not in inside]
@@ -168,6 +168,39 @@ def _gather(
         demand(pick.start >= 0 and last < x.shape[axis], "outside of the array")
         picks.append(pick)
     return picked(x, picks, shape)
+
+
+MOST_RUNS = 4
+"""Of how many runs of neighbours known places may be made."""
+
+
+def _with_runs_joined(
+    x: TracedValue, table: NumpyArray, numbers: Any, sizes: Sequence[int]
+) -> tuple[TracedValue, NumpyArray]:
+    """Puts the runs of known places side by side, along each axis that has a few of them, and gives
+    the places in what that makes.
+
+    Example: places 0, 0, 1, 2 of an axis, a neighbour where the edge is its own, are its first
+    element and its first three; of these side by side they are 0, 1, 2, 3.
+    """
+    table = table.copy()
+    for at, axis in enumerate(numbers.start_index_map if table.size else ()):
+        column = table[..., at]
+        varying = [by for by in range(column.ndim) if (column != column.take([0], by)).any()]
+        if sizes[axis] != 1 or len(varying) != 1:
+            continue
+        (by,) = varying
+        row = np.moveaxis(column, by, -1).reshape(-1, column.shape[by])[0]
+        steps = np.diff(row)
+        ends = np.flatnonzero(steps != 1) + 1
+        is_slice = steps[0] > 0 and bool((steps == steps[0]).all())
+        if is_slice or len(ends) >= MOST_RUNS:
+            continue
+        demand(row.min() >= 0 and row.max() < x.shape[axis], "outside of the array")
+        runs = [sliced(x, axis, int(run[0]), int(run[-1]) + 1) for run in np.split(row, ends)]
+        x = joined(runs, axis)
+        table[..., at] = _along(np.arange(len(row)), by, column.shape)
+    return x, table
 
 
 def _start(numbers: Any, table: NumpyArray, axis: int) -> tuple[int, int, int | None]:
