@@ -62,7 +62,8 @@ def verify(
     where they are equal there as functions of real numbers; the evidence names it. With
     `floats_alone`, floats decide where the other layers do not tell, as they do of functions that
     can only be run. `tell` hears what each layer says as soon as it has said it. Once the monotonic
-    clock has passed `until`, fields say no more.
+    clock has passed `until`, fields say no more, and no counterexample is looked for where they do
+    not accept.
     """
     require_comparable(a, b)
     # The types match from here on: each layer may pair inputs and outputs by position.
@@ -265,7 +266,11 @@ class _Judge:
             return verdict
         a, b, shape = self._in_size()
         until = None if self.seconds is None else time.monotonic() + self.seconds
-        shown = find_counterexample(a, b, seed=self.seed, strict=self.strict, until=until)
+        # It is refused either way. What fields accept is never accepted without this.
+        is_late = not verdict.status.accepted and time.monotonic() > self.until
+        shown = None
+        if not is_late:
+            shown = find_counterexample(a, b, seed=self.seed, strict=self.strict, until=until)
         if shown is not None:
             return self._refuted(verdict, shown, f", at {shape}" if shape else "")
         if floats is not None:
