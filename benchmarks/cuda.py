@@ -1,13 +1,14 @@
 """CUDA kernels on this processor: their times, what the decisions of the lowering are worth, and
 whether generated programs and seeded faults come out as they should.
 
-    python benchmarks/cuda.py [--quick] [--only PART] [--programs 1000] [--rodinia PATH]
-                              [--polybench PATH] [--stumpy PATH]
+    python benchmarks/cuda.py [--quick] [--only PART] [--programs 1000] [--first 0] [--rodinia PATH]
+                              [--polybench PATH] [--stumpy PATH] [--torch PYTHON]
 
 Times are CPU times, the best of several rounds that all arms take in turns. The paths are checkouts
 of other people's programs, of which nothing is here; `lib/cuda_projects.py` says what is done with
 them. What is wrong or not understood is named on stderr. With `--only projects`, nothing else is
-run. Needs the extra `cuda`.
+run. The step of ResNet-50 is timed beside PyTorch's where that is installed, or `--torch` names a
+Python that has it. Needs the extra `cuda`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import functools
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -27,6 +29,7 @@ from typing import Any
 import numpy as np
 from lib import cuda_projects, rodinia_openmp
 from lib.figures import figure, versions
+from lib.peer_process import TORCH, PeerError, interpreter
 
 from aiosearch import cuda
 from aiosearch.cuda.checker import check, read
@@ -48,6 +51,8 @@ ABLATIONS = {
     "one row of threads at a time": Choices(rows=1),
     "vectors of four": Choices(lanes=4),
 }
+OTHERS_ABLATE = ("every value stored across barriers", "no barrier taken out")
+"""These were ablated by Polygeist's authors, too, who lost time without them."""
 LOOP_ABLATIONS = {
     "no affine part": Choices(affine=False),
     "no region merging": Choices(merges=False),
@@ -63,6 +68,7 @@ PARTS = (
     "starts",
     "faults",
     "generated",
+    "polygeist",
     "projects",
 )
 Case = tuple[tuple[Any, ...], list[Any], Callable[[list[Any]], bool]]
@@ -73,22 +79,37 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a sanity size")
     parser.add_argument("--only", choices=PARTS, help="one part of it")
     parser.add_argument("--programs", type=int, default=1000, help="generated ones")
+    parser.add_argument("--first", type=int, default=0, help="seed of those for Polygeist")
     parser.add_argument("--images", type=int, default=2, help="of a step of ResNet-50")
     parser.add_argument("--side", type=int, default=64, help="of these images, in pixels")
     parser.add_argument("--rodinia", type=Path, metavar="PATH", help="a checkout with cuda/")
     parser.add_argument("--polybench", type=Path, metavar="PATH", help="PolyBench/C")
     parser.add_argument("--stumpy", type=Path, metavar="PATH", help="a checkout of stumpy")
+    parser.add_argument(
+        "--torch",
+        metavar="PYTHON",
+        help="a Python that has PyTorch, as its wheels are large; default: this one, if it has",
+    )
     arguments = parser.parse_args()
+    torch = None
+    if arguments.only in (None, "resnet"):
+        try:
+            torch = interpreter(TORCH, arguments.torch)
+        except PeerError as error:
+            if arguments.torch is not None:
+                parser.error(str(error))
+            sys.stderr.write(f"{error}\n")
     count = 20 if arguments.quick else arguments.programs
     parts: dict[str, Callable[[], None]] = {
         "kernels": lambda: _kernels(arguments.quick),
         "launches": lambda: _launches(arguments.quick),
         "loops": lambda: _loops(arguments.quick),
         "block": lambda: _block(arguments.quick),
-        "resnet": lambda: _resnet(arguments.quick, arguments.images, arguments.side),
+        "resnet": lambda: _resnet(arguments.quick, arguments.images, arguments.side, torch),
         "starts": _starts,
         "faults": _faults,
         "generated": lambda: _generated(count),
+        "polygeist": lambda: _polygeist(range(arguments.first, arguments.first + count)),
         "projects": lambda: _projects(arguments),
     }
     for name in PARTS:
@@ -240,6 +261,13 @@ def _cases(quick: bool) -> dict[str, Case]:
             [a, np.zeros((side, side), np.float32), side, 2, 0.1],
             heated,
         ),
+        "layer": (
+            ((side // 16, side // 16), (16, 16)),
+            [a[0], b, np.zeros((side // 16, side), np.float32), side],
+            lambda args: bool(
+                np.allclose(args[2], (b * a[0][:, None]).reshape(-1, 16, side).sum(1), rtol=1e-4)
+            ),
+        ),
         "histogram": (
             (64, 256),
             [bytes_drawn, np.zeros(256, np.int32), many],
@@ -254,29 +282,35 @@ def _cases(quick: bool) -> dict[str, Case]:
 
 
 def _kernels(quick: bool) -> None:
-    """Each kernel, beside itself with one decision taken otherwise."""
+    """Each kernel, beside itself with one decision taken otherwise, where that changes its code."""
     compared = versions("llvmlite", "libclang")
     arms = {"": Choices(), **ABLATIONS}
     modules = {name: cuda.load(KERNELS, choices=choices) for name, choices in arms.items()}
+    longer: dict[str, list[float]] = {name: [] for name in ABLATIONS}
     for kernel, (shape, arguments, right) in _cases(quick).items():
         launches = {name: module[kernel][shape] for name, module in modules.items()}
+        texts = {name: launch.lower().emitted.text for name, launch in launches.items()}
+        launches = {
+            name: launch
+            for name, launch in launches.items()
+            if not name or texts[name] != texts[""]
+        }
         for name, launch in launches.items():
             launch(*arguments)
             if not right(arguments):
                 raise SystemExit(f"{kernel} is wrong {name and f'with {name}'}")
-        best = dict.fromkeys(launches, np.inf)
-        for _ in range(2 if quick else ROUNDS):
-            for name, launch in launches.items():
-                start = time.process_time()
-                launch(*arguments)
-                best[name] = min(best[name], time.process_time() - start)
+        runs = {name: functools.partial(launch, *arguments) for name, launch in launches.items()}
+        best = _best(runs, 2 if quick else ROUNDS)
         local = best.pop("")
         target = None if quick else TARGETS.get(kernel)
         figure(f"cuda: {kernel}", local * 1e3, "CPU ms", target=target, compared=compared)
         for name, chosen_arm in best.items():
-            figure(
-                f"cuda: {kernel}, {name}", chosen_arm / local, "times as long", compared=compared
-            )
+            longer[name].append(chosen_arm / local)
+            figure(f"cuda: {kernel}, {name}", longer[name][-1], "times as long", compared=compared)
+    for name, ratios in longer.items():
+        figure(f"cuda: kernels, {name}", _mean(ratios) if ratios else None, "times as long",
+               target=1.0 if name in OTHERS_ABLATE else None, kernels=len(ratios),
+               compared=compared)  # fmt: skip
 
 
 def _launches(quick: bool) -> None:
@@ -295,6 +329,7 @@ def _launches(quick: bool) -> None:
     figure("cuda: a chain of three launches", best["launches as one"] * 1e3, "CPU ms")
     ratio = best["one by one"] / best["launches as one"]
     figure("cuda: the chain, one by one", ratio, "times as long")
+    _merged(quick)
     launches = {
         blocks: cuda.load(KERNELS, choices=Choices(blocks=blocks)).small_blocks[many // 8, 8]
         for blocks in (1, 2, 4, 8)
@@ -308,6 +343,27 @@ def _launches(quick: bool) -> None:
         ratio = times[count] / times["1"]
         figure(f"cuda: blocks of 8 threads, {count} as one", ratio, "times as long")
     _inside_of_jax(x)
+
+
+def _merged(quick: bool) -> None:
+    """Launches in a loop, with threads that are woken once, and for each launch, on two sizes."""
+    rounds, times = (2, 20) if quick else (ROUNDS, 500)
+    for many in (1 << 12, 1 << 16):
+        arrays = [np.random.default_rng(0).random(many, np.float32) for _ in range(2)]
+        results, runs = {}, {}
+        for name, merges in (("", True), ("no region merging", False)):
+            host = cuda.load(KERNELS, choices=Choices(merges=merges)).repeated
+            copies = [item.copy() for item in arrays]
+            host(*copies, many, times)
+            results[name] = copies[0].copy()
+            runs[name] = functools.partial(host, *copies, many, times)
+        if not np.array_equal(*results.values()):
+            raise SystemExit("launches in a loop are wrong")
+        best = _best(runs, rounds, time.perf_counter)
+        figure(f"cuda: {2 * times} launches of {many} threads in a loop", best[""] * 1e3, "ms")
+        ratio = best["no region merging"] / best[""]
+        figure(f"cuda: launches of {many} threads, no region merging", ratio, "times as long",
+               target=1.0)  # fmt: skip
 
 
 def _inside_of_jax(x: Any) -> None:
@@ -341,16 +397,20 @@ def _inside_of_jax(x: Any) -> None:
            compared=versions("jax"), jax=round(best["theirs"] * 1e3, 3))  # fmt: skip
 
 
-def _best(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The least CPU seconds of each, all taking turns behind a first call."""
+def _best(
+    runs: dict[str, Callable[[], Any]],
+    rounds: int,
+    clock: Callable[[], float] = time.process_time,
+) -> dict[str, float]:
+    """The least seconds of each, of CPU if no clock is given, all in turns behind a first call."""
     best = dict.fromkeys(runs, np.inf)
     for run in runs.values():
         run()
     for _ in range(rounds):
         for name, run in runs.items():
-            start = time.process_time()
+            start = clock()
             run()
-            best[name] = min(best[name], time.process_time() - start)
+            best[name] = min(best[name], clock() - start)
     return best
 
 
@@ -431,6 +491,34 @@ def _generated(count: int) -> None:
         differences += not same
     figure("cuda: generated programs that differ from the interpreter", differences, "programs",
            target=0, programs=count)  # fmt: skip
+
+
+def _polygeist(seeds: range) -> None:
+    """Random programs with barriers, taken apart by Polygeist's passes and interpreted by us.
+
+    Those for which its rewriting does not end are counted apart: they say nothing of ours.
+    """
+    if importlib.util.find_spec("enzyme_ad") is None:
+        sys.stderr.write("enzyme-ad is not here (`uv sync --group enzyme`, on Python 3.11): nothing"
+                         " is compared with Polygeist's passes\n")  # fmt: skip
+        return
+    import polygeist  # imports jaxlib's MLIR
+
+    counts = {
+        method: dict.fromkeys(("same", "endless", "different"), 0) for method in polygeist.METHODS
+    }
+    for seed in seeds:
+        for method, result in polygeist.differing(seed).items():
+            kind = "different" if result else "same"
+            if result == polygeist.ENDLESS:
+                kind = "endless"
+            counts[method][kind] += 1
+            if result:
+                sys.stderr.write(f"program {seed}, {method}: {result}\n")
+    for method, kinds in counts.items():
+        figure(f"cuda: generated programs that differ from Polygeist's, {method}",
+               kinds["different"], "programs", target=0, programs=len(seeds), first=seeds.start,
+               not_ended=kinds["endless"], compared=versions("enzyme-ad"))  # fmt: skip
 
 
 def _is_the_same(seed: int) -> bool:
@@ -599,10 +687,13 @@ def _block(quick: bool) -> None:
            compared=versions("jax"), jax=round(best["jax"] * 1e3, 3))  # fmt: skip
 
 
-def _resnet(quick: bool, count: int, side: int) -> None:
+def _resnet(quick: bool, count: int, side: int, torch: str | None) -> None:
     from lib.resnet import measure  # imports JAX
 
-    measure(quick, count, side)
+    try:
+        measure(quick, count, side, torch)
+    except PeerError as error:
+        raise SystemExit(str(error)) from None
 
 
 def _folders(path: Path, root: Path) -> Sequence[Path]:

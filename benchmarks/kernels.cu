@@ -62,6 +62,26 @@ __global__ void heat(const float *in, float *out, int n, int steps, float rate) 
   if (computed) out[row * n + column] = next[y][x];
 }
 
+// A layer of a network: each block sums a tile of weights times inputs along y. As in much code, there
+// are more barriers than accesses to order.
+__global__ void layer(const float *in, const float *weights, float *out, int n) {
+  __shared__ float input[SIDE], tile[SIDE][SIDE];
+  int x = threadIdx.x, y = threadIdx.y;
+  int row = blockIdx.y * SIDE + y, column = blockIdx.x * SIDE + x;
+  if (x == 0) input[y] = in[row];
+  __syncthreads();
+  tile[y][x] = weights[row * n + column];
+  __syncthreads();
+  tile[y][x] *= input[y];
+  __syncthreads();
+  for (int k = SIDE / 2; k > 0; k >>= 1) {
+    if (y < k) tile[y][x] += tile[y + k][x];
+    __syncthreads();
+  }
+  if (y == 0) out[blockIdx.y * n + column] = tile[0][x];
+  __syncthreads();
+}
+
 __global__ void histogram(const unsigned char *in, int *out, int n) {
   __shared__ int s[256];
   for (int i = threadIdx.x; i < 256; i += blockDim.x) s[i] = 0;
@@ -108,4 +128,16 @@ void chain(const float *x, float *y, int n) {
   scaled<<<(n + 255) / 256, 256>>>(x, y, n, 2.0f);
   shifted<<<(n + 255) / 256, 256>>>(y, n, -0.5f);
   clipped<<<(n + 255) / 256, 256>>>(y, n);
+}
+
+__global__ void smoothed(const float *a, float *b, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i > 0 && i < n - 1) b[i] = 0.25f * a[i - 1] + 0.5f * a[i] + 0.25f * a[i + 1];
+}
+
+void repeated(float *a, float *b, int n, int times) {
+  for (int t = 0; t < times; t++) {
+    smoothed<<<(n + 255) / 256, 256>>>(a, b, n);
+    smoothed<<<(n + 255) / 256, 256>>>(b, a, n);
+  }
 }

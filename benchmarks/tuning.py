@@ -45,11 +45,11 @@ import numpy as np
 from lib import tuning_stores
 from lib.figures import figure
 from lib.optimizer.paired_timing import compared
+from lib.peer_process import TVM, PeerError, interpreter
 from lib.tuned_kernels import KERNELS, softmax
 from lib.tuned_programs import models, programs, rate_beside_tvm
 from lib.tuned_workloads import MODELS, OPERATORS, WORKLOADS, Workload, types
 from lib.tuning_faults import FAULTS, none_fits, troubled
-from lib.tvm_contest import PeerError, interpreter
 
 from aiosearch.measure import Act, MockExecutor, Ratio
 from aiosearch.tuner import (
@@ -618,7 +618,7 @@ def main() -> None:
     model_seconds = 20.0 if arguments.quick else arguments.seconds or 600.0
     python = None
     try:
-        python = interpreter(arguments.tvm)
+        python = interpreter(TVM, arguments.tvm)
     except PeerError as error:
         if arguments.tvm is not None:
             parser.error(str(error))

@@ -13,6 +13,7 @@ dynamic shared memory. An argument is a number, or an array by its type and shap
 from __future__ import annotations
 
 import ast
+import math
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from .errors import LaunchError
 from .interpreter.findings import KernelFault
 from .modules import CudaModule, KernelLaunch
 
+_MOST_BYTES = 1 << 32
+"""Of an array that is drawn."""
 _TYPES = {
     "bool": "bool", "i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32",
     "u32": "uint32", "i64": "int64", "u64": "uint64", "f16": "float16", "f32": "float32",
@@ -104,7 +107,7 @@ def arguments(spec: Spec, seed: int = 0) -> list[object]:
 def _argument(node: ast.expr, before: Sequence[object], draw: np.random.Generator) -> object:
     if isinstance(node, ast.Subscript):
         return _drawn(*_array_type(node), draw)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         return _made(node.func.id, node.args, before)
     try:
         return ast.literal_eval(node)
@@ -119,12 +122,20 @@ def _array_type(node: ast.expr) -> tuple[np.dtype[Any], tuple[int, ...]]:
         raise LaunchError(f"{ast.unparse(node)} is no type of an array: write f32[64, 64]")
     if node.value.id not in _TYPES:
         raise LaunchError(f"{node.value.id} is no type of elements: {', '.join(_TYPES)}")
+    dtype = np.dtype(_TYPES[node.value.id])
     try:
         shape = ast.literal_eval(node.slice)
     except ValueError:
         raise LaunchError(f"the shape of {ast.unparse(node)} has to be numbers") from None
     whole = shape if isinstance(shape, tuple) else (shape,)
-    return np.dtype(_TYPES[node.value.id]), tuple(map(int, whole))
+    if not all(isinstance(size, int) and size >= 0 for size in whole):
+        raise LaunchError(f"the shape of {ast.unparse(node)} has to be of numbers from 0")
+    if math.prod(whole) * dtype.itemsize > _MOST_BYTES:
+        raise LaunchError(
+            f"{ast.unparse(node)} has {math.prod(whole)} elements: arrays have at most"
+            f" {_MOST_BYTES >> 30} GiB here"
+        )
+    return dtype, whole
 
 
 def _drawn(dtype: np.dtype[Any], shape: tuple[int, ...], draw: np.random.Generator) -> object:

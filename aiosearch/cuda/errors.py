@@ -14,6 +14,10 @@ class SourceError(CudaError):
     """The text is no C++, or a function that was asked for is absent."""
 
 
+class AbsentFunction(SourceError, AttributeError):
+    """The text has no function of a name, which `hasattr` of a module asks for."""
+
+
 class UnsupportedConstruct(CudaError):
     """A construct that is outside of what is translated: names it, its file and its line."""
 

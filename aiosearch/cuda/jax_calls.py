@@ -30,7 +30,7 @@ from .errors import LaunchError
 from .interpreter.arithmetic import NUMPY, Array
 from .ir.operations import Atomic, CallOperation, ParallelFunction, Parameter, Store, walk
 from .ir.types import ScalarType
-from .launches import Dims, check_element, check_shape, dims, flattened, scalar_of, words
+from .launches import Dims, check_element, flattened, launch_shape, scalar_of, words
 from .modules import CudaKernel
 from .passes.effects import Definitions
 
@@ -54,6 +54,10 @@ def jit(kernel: TypedKernel) -> JaxKernel:
     in; a scalar array is passed when the kernel runs. JAX cannot differentiate it, and `jax.vmap`
     runs it once for each element.
     """
+    if not hasattr(kernel, "bound"):
+        raise LaunchError(
+            f"jit takes a kernel, and {kernel!r} is none: write jit(kernel)[grid, block](...)"
+        )
     return JaxKernel(kernel)
 
 
@@ -64,13 +68,10 @@ class JaxKernel:
         self._kernel = kernel
 
     def __getitem__(self, shape: Any) -> JaxLaunch:
-        supplied = shape if isinstance(shape, tuple) else (shape,)
-        if len(supplied) not in (2, 3):
-            raise LaunchError("a kernel is launched as jit(kernel)[grid, block](...)")
-        shared = int(supplied[2]) if len(supplied) > 2 else 0
-        grid, block = dims(supplied[0], "the grid"), dims(supplied[1], "the block")
-        check_shape(grid, block, shared)
-        return JaxLaunch(self._kernel, grid, block, shared)
+        return JaxLaunch(self._kernel, *launch_shape(shape, "jit(kernel)"))
+
+    def __call__(self, *arguments: object) -> JaxArray:
+        raise LaunchError("a kernel is launched as jit(kernel)[grid, block](...)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,16 +20,31 @@ _MOST_IN_DIMENSION = (1 << 31) - 1
 _MOST_SHARED = 1 << 20
 
 
-def dims(value: int | Sequence[int], name: str) -> Dims:
+def launch_shape(shape: object, name: str) -> tuple[Dims, Dims, int]:
+    """Grid, block and bytes of dynamic shared memory of what stands in `kernel[...]`."""
+    supplied = shape if isinstance(shape, tuple) else (shape,)
+    if len(supplied) not in (2, 3):
+        raise LaunchError(
+            f"{name} is launched as {name}[grid, block](...), with the bytes of dynamic shared"
+            f" memory as a third number and no stream, not with {len(supplied)} numbers"
+        )
+    shared = supplied[2] if len(supplied) > 2 else 0
+    if isinstance(shared, bool) or not isinstance(shared, int | np.integer):
+        raise LaunchError(f"the bytes of shared memory have to be a whole number, not {shared!r}")
+    grid, block = dims(supplied[0], "the grid"), dims(supplied[1], "the block")
+    check_shape(grid, block, int(shared))
+    return grid, block, int(shared)
+
+
+def dims(value: object, name: str) -> Dims:
     """Three sizes, of which the last may be left out."""
-    supplied = (value,) if isinstance(value, int | np.integer) else tuple(value)
-    if not 1 <= len(supplied) <= 3 or any(
-        not isinstance(entry, int | np.integer) for entry in supplied
-    ):
+    supplied = tuple(value) if isinstance(value, tuple | list | np.ndarray) else (value,)
+    sizes = [int(entry) for entry in supplied if isinstance(entry, int | np.integer)]
+    if not 1 <= len(sizes) <= 3 or len(sizes) < len(supplied):
         raise LaunchError(f"{name} has to be one to three whole numbers, not {value!r}")
-    if any(entry < 1 for entry in supplied):
+    if any(entry < 1 for entry in sizes):
         raise LaunchError(f"{name} has to be positive, not {value!r}")
-    x, y, z = (int(entry) for entry in (*supplied, 1, 1)[:3])
+    x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
 
 
@@ -41,7 +56,9 @@ def check_shape(grid: Dims, block: Dims, shared: int) -> None:
         if first * second > _MOST_IN_DIMENSION:
             raise LaunchError(f"{first} blocks of {second} threads are too many along {axis}")
     if not 0 <= shared <= _MOST_SHARED:
-        raise LaunchError(f"dynamic shared memory of {shared} bytes is too much")
+        raise LaunchError(
+            f"dynamic shared memory is of 0 to {_MOST_SHARED} bytes, and cannot be of {shared}"
+        )
 
 
 def flattened(function: ParallelFunction, arguments: Sequence[object]) -> list[object]:
@@ -101,14 +118,21 @@ def scalar_of(parameter: Parameter, value: object, kernel: str) -> int | float |
     type = parameter.value.type
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
-    if not isinstance(value, int | float | bool | np.generic):
-        raise LaunchError(f"{kernel}: {parameter.name} is {type}, and cannot be {value!r}")
+    refusal = f"{kernel}: {parameter.name} is {type}, and cannot be {value!r}"
+    if not isinstance(value, int | float | np.bool_ | np.integer | np.floating):
+        raise LaunchError(refusal)
     if type.is_float:
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise LaunchError(refusal) from None
     if type is ScalarType.BOOL:
         return bool(value)
-    if float(value) != int(value):
-        raise LaunchError(f"{kernel}: {parameter.name} is {type}, and cannot be {value!r}")
+    if isinstance(value, float | np.floating) and not value.is_integer():
+        raise LaunchError(refusal)
+    # A mask may be written without its sign, and -1 stand for the largest number, as in C.
+    if not -(1 << 8 * type.size - 1) <= int(value) < 1 << 8 * type.size:
+        raise LaunchError(f"{refusal}, which has more than {8 * type.size} bits")
     return int(value)
 
 
@@ -213,6 +237,7 @@ __all__ = [
     "check_shape",
     "dims",
     "flattened",
+    "launch_shape",
     "packed",
     "scalar_of",
     "word_packing",

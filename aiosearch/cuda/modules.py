@@ -36,8 +36,8 @@ from .launches import (
     WordPacking,
     array_of,
     check_shape,
-    dims,
     flattened,
+    launch_shape,
     packed,
     scalar_of,
     word_packing,
@@ -58,14 +58,17 @@ def load(
     include: Sequence[str | Path] = (),
     choices: Choices | None = None,
 ) -> CudaModule:
-    """Gives the kernels of a file of CUDA text, or of the text itself if it has a line break.
+    """Gives the kernels of a file of CUDA text, or of the text if it has a line break or a brace.
 
-    `defines` are as a compiler's: `"BLOCK=16"`. Raises SourceError where the text is no C++.
+    `defines` are as a compiler's: `["BLOCK=16"]`. Raises SourceError where the text is no C++.
 
         module = aiosearch.cuda.load("kernels.cu")
         module.scale[n // 256, 256](array, 2.0)
     """
-    if isinstance(source, str) and "\n" in source:
+    for name, listed in (("defines", defines), ("include", include)):
+        if isinstance(listed, str | Path):
+            raise CudaError(f"{name} is a list: {name}=[{str(listed)!r}]")
+    if isinstance(source, str) and ("\n" in source or "{" in source):
         return CudaModule(
             CudaSource(source, "<text>.cu", defines=defines, include=include), choices
         )
@@ -207,13 +210,11 @@ class CudaKernel:
         """How long a block takes, by its shape and the decisions."""
 
     def __getitem__(self, shape: Any) -> KernelLaunch:
-        supplied = shape if isinstance(shape, tuple) else (shape,)
-        if len(supplied) not in (2, 3, 4):
-            raise LaunchError(f"{self.function.name} is launched as kernel[grid, block](...)")
-        shared = 0 if len(supplied) < 3 else int(supplied[-1] or 0)
-        return KernelLaunch(
-            self, dims(supplied[0], "the grid"), dims(supplied[1], "the block"), shared
-        )
+        return KernelLaunch(self, *launch_shape(shape, self.function.name))
+
+    def __call__(self, *arguments: object) -> None:
+        name = self.function.name
+        raise LaunchError(f"{name} is a kernel, which is launched as {name}[grid, block](...)")
 
     def code(self, block: Dims, choices: Choices) -> Code:
         """The machine code for blocks of a shape."""

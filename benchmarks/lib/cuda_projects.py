@@ -21,6 +21,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -636,6 +637,9 @@ class TestRun:
 def stumpy(root: Path, quick: bool) -> tuple[dict[str, TestRun], dict[str, TestRun]]:
     """The tests of GPU code with our `numba.cuda`, and as many as its simulator does in time.
 
+    Each file of tests has its share of the time. Of ours, a file whose tests do not come to an end
+    counts as a test that fails.
+
     Raises LookupError that says what is missing; nothing is installed.
     """
     if not (root / "stumpy" / "gpu_stump.py").is_file():
@@ -649,17 +653,23 @@ def stumpy(root: Path, quick: bool) -> tuple[dict[str, TestRun], dict[str, TestR
         )
     tests = sorted(item.name for item in (root / "tests").glob("test_gpu_*.py"))
     tests = tests[-1:] if quick else tests
-    ours = _tested(root, "ours", tests, 1200)
-    return ours, _tested(root, "simulator", tests, 60 if quick else 900)
+    ours: dict[str, TestRun] = {}
+    simulated: dict[str, TestRun] = {}
+    for name in tests:
+        ours |= tested(root, "ours", name, 1200 / len(tests))
+        runs = tested(root, "simulator", name, (60 if quick else 900) / len(tests))
+        simulated |= {test: run for test, run in runs.items() if test != name}
+    return ours, simulated
 
 
-def _tested(root: Path, who: str, tests: Sequence[str], seconds: float) -> dict[str, TestRun]:
+def tested(root: Path, who: str, file: str, seconds: float) -> dict[str, TestRun]:
+    """The tests of a file that end in so many seconds; where one does not, the file is one more."""
     paths = os.pathsep.join([str(root), *sys.path])
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "0"}
     if who == "simulator":
         environment["NUMBA_ENABLE_CUDASIM"] = "1"
     process = subprocess.Popen(
-        [sys.executable, "-m", "lib.cuda_projects", who, *tests],
+        [sys.executable, "-m", "lib.cuda_projects", who, file],
         cwd=root / "tests",
         env=environment,
         stdout=subprocess.PIPE,
@@ -668,17 +678,21 @@ def _tested(root: Path, who: str, tests: Sequence[str], seconds: float) -> dict[
     )
     runs: dict[str, TestRun] = {}
     assert process.stdout is not None
-    end = time.monotonic() + seconds
+    timer = threading.Timer(seconds, process.kill)  # a test that hangs writes no line to wait for
+    timer.start()
     try:
         for line in process.stdout:
             if line.startswith("AIO"):
                 name, *listed = json.loads(line[3:])
                 runs[name] = TestRun(*listed)
-            if time.monotonic() > end:
-                break
+        code = process.wait()
     finally:
+        timer.cancel()
         process.kill()
         process.wait()
+    if code not in (0, 1):  # of pytest: all passed, some failed
+        reason = f"ended with {code} after {len(runs)} tests; it had {seconds:.0f} s"
+        runs[file] = TestRun("failed", 0.0, 0.0, reason)
     return runs
 
 
@@ -710,11 +724,11 @@ class _Reports:
             sys.__stdout__.flush()
 
 
-def _run_tests(who: str, tests: Sequence[str]) -> None:
+def _run_tests(who: str, file: str) -> None:
     """Runs tests of stumpy in this process, whose folder is that of the tests."""
     import pytest
 
-    options = ["-p", "no:cacheprovider", "-p", "no:terminal", "-W", "ignore", *tests]
+    options = ["-p", "no:cacheprovider", "-p", "no:terminal", "-W", "ignore", file]
     if who == "ours":
         with cuda.patched():
             sys.exit(pytest.main(options, [_Reports(PythonLaunch)]))
@@ -724,4 +738,4 @@ def _run_tests(who: str, tests: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    _run_tests(sys.argv[1], sys.argv[2:])
+    _run_tests(sys.argv[1], sys.argv[2])

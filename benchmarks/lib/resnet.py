@@ -1,17 +1,31 @@
-"""A training step of ResNet-50 in CUDA text, beside the same network in JAX and in PyTorch."""
+"""A training step of ResNet-50 in CUDA text, beside the same network in JAX and in PyTorch.
+
+PyTorch runs in a process of its own (`torch_side.py`), under this interpreter where it is installed
+or under another that has it. It starts from the same weights; its gradient is compared with the
+same one in float64, and its steps are timed in turns with ours, each in the process that its user
+would run it in.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jax
 import numpy as np
 
-from .figures import figure, versions
+from aiosearch.pool import usable_cores
+from lib.figures import figure, versions
+from lib.peer_process import TORCH, PeerProcess, peer_process
+from lib.torch_side import LAYOUTS
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
 from resnetnetworks import (
@@ -24,14 +38,60 @@ from resnetnetworks import (
     last_channels,
     layout,
     parts,
-    torch_step,
 )
 
 RATE, MOMENTUM = 0.01, 0.9
+SIDE = Path(__file__).parent / "torch_side.py"
 
 
-def measure(quick: bool, count: int, side: int) -> None:
-    """Prints the figures of some images of a size, and ends where gradients are wrong."""
+@dataclass(frozen=True)
+class TorchTraining:
+    """PyTorch's step in a process that still runs and is asked for times."""
+
+    process: PeerProcess
+    version: str
+    slopes: dict[str, Any]
+    """For each of its layouts, the gradient of its first step."""
+
+    def seconds(self, layout: str) -> tuple[float, float]:
+        """The seconds of a step, by wall and of CPU."""
+        wall, cpu = self.process.asked(layout)
+        return wall, cpu
+
+
+@contextmanager
+def torch_training(
+    python: str, laid: Layout, layers: list[Any], images: Any, labels: Any
+) -> Iterator[TorchTraining]:
+    """The network in PyTorch, which has done a step; raises `PeerError` where it cannot."""
+    with TemporaryDirectory() as scratch:
+        network = {
+            "units": laid.units,
+            "blocks": laid.blocks,
+            "layers": len(layers),
+            "rate": RATE,
+            "momentum": MOMENTUM,
+        }
+        Path(scratch, "network.json").write_text(json.dumps(network))
+        named = {f"layer{place}": layer for place, layer in enumerate(layers)}
+        np.savez(Path(scratch, "inputs.npz"), images=images, labels=labels, **named)
+        command = [python, str(SIDE), scratch, str(usable_cores())]
+        with peer_process(TORCH.name, command, Path(scratch), {}) as process:
+            report = process.answer()
+            slopes = {name: np.load(Path(scratch, f"{name}.npy")) for name in LAYOUTS}
+            yield TorchTraining(process, report["torch"], slopes)
+
+
+def measure(quick: bool, count: int, side: int, python: str | None) -> None:
+    """Prints the figures of some images of a size, and ends where gradients are wrong.
+
+    `python` is an interpreter that has PyTorch; without it, PyTorch is left out.
+    """
+    with ExitStack() as peers:
+        _measure(quick, count, side, python, peers)
+
+
+def _measure(quick: bool, count: int, side: int, python: str | None, peers: ExitStack) -> None:
     laid = layout(4, 32, 10, (1, 1), 8) if quick else layout(count, side, 10)
     network = ResNet(laid)
     images, labels = drawn(laid)
@@ -48,35 +108,44 @@ def measure(quick: bool, count: int, side: int) -> None:
     ours = _relative(network.slopes, exact)
     narrow = jax.jit(jax.grad(lambda layers: jax_loss(laid, layers, images, labels)))
     theirs = _relative(flat(narrow(begun)), exact)
+    errors = {"": ours, "jax": theirs}
+    torch: TorchTraining | None = None
+    if python is not None:
+        torch = peers.enter_context(torch_training(python, laid, begun, images, labels))
+        errors |= {
+            _torch_arm(name): _relative(slope, exact) for name, slope in torch.slopes.items()
+        }
+    millionths = {name: round(error * 1e6, 4) for name, error in errors.items()}
     figure(
         "cuda: resnet, gradient's error",
-        ours * 1e6,
+        millionths.pop(""),
         "millionths of its norm",
-        jax=round(theirs * 1e6, 4),
+        **millionths,
     )
-    if not ours <= 4 * theirs + 1e-5:
-        raise SystemExit("the gradient of the network is wrong")
+    for name, error in errors.items():
+        if not error <= 4 * theirs + 1e-5:
+            raise SystemExit(f"the gradient of the network is wrong {name and f'in {name}'}")
 
     losses += [network.step(images, labels, RATE, MOMENTUM) for _ in range(5)]
     figure("cuda: resnet, loss after five steps", losses[-1], "", before=round(losses[0], 4))
     if not losses[-1] < losses[0]:
         raise SystemExit("the network does not learn")
 
-    runs: dict[str, Callable[[], Any]] = {
-        "cuda": lambda: network.step(images, labels, RATE, MOMENTUM),
-        "jax": _by_jax(laid, begun, images, labels, last=False),
-        "jax_channels_last": _by_jax(laid, last_channels(begun), images, labels, last=True),
+    runs = {
+        "cuda": _timed(lambda: network.step(images, labels, RATE, MOMENTUM)),
+        "jax": _timed(_by_jax(laid, begun, images, labels, last=False)),
+        "jax_channels_last": _timed(_by_jax(laid, last_channels(begun), images, labels, last=True)),
     }
-    try:
-        runs["torch"] = torch_step(laid, original, images, labels, RATE, MOMENTUM)
-    except ImportError:
-        sys.stderr.write("PyTorch is not here: the network is not compared with it\n")
+    compared = versions("jax")
+    if torch is not None:
+        compared["torch"] = torch.version
+        runs |= {_torch_arm(name): partial(torch.seconds, name) for name in LAYOUTS}
     times = _times(runs, 3 if quick else 7)
     for place, unit in enumerate(("ms", "CPU ms")):
         first, *others = (round(times[name][place] * 1e3, 3) for name in runs)
         beside = dict(zip(list(runs)[1:], others, strict=True))
         figure("cuda: a training step of ResNet-50", first, unit,
-               compared=versions("jax", "torch"), images=count, side=side, **beside)  # fmt: skip
+               compared=compared, images=laid.images, side=laid.side, **beside)  # fmt: skip
     choices = network.module.library_choices
     served = sum(choice.server == "ours" for choice in choices)
     figure("cuda: resnet, kinds of calls by our kernels", served, "kinds", of=len(choices))
@@ -103,14 +172,29 @@ def _relative(first: Any, second: Any) -> float:
     return float(np.linalg.norm(first - second) / np.linalg.norm(second))
 
 
-def _times(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[float, float]]:
+def _torch_arm(layout: str) -> str:
+    return "torch_channels_last" if layout == "NHWC" else "torch"
+
+
+Timed = Callable[[], tuple[float, float]]
+"""Does a step, and gives its seconds by wall and of CPU."""
+
+
+def _timed(work: Callable[[], Any]) -> Timed:
+    def run() -> tuple[float, float]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        work()
+        return time.perf_counter() - wall, time.process_time() - cpu
+
+    return run
+
+
+def _times(runs: dict[str, Timed], rounds: int) -> dict[str, tuple[float, float]]:
     """The least seconds of each, by wall and of CPU, all taking turns behind a first call."""
     listed: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
     for _ in range(rounds + 1):
         for name, run in runs.items():
-            wall, cpu = time.perf_counter(), time.process_time()
-            run()
-            listed[name].append((time.perf_counter() - wall, time.process_time() - cpu))
+            listed[name].append(run())
     return {
         name: (min(row[0] for row in rows[1:]), min(row[1] for row in rows[1:]))
         for name, rows in listed.items()

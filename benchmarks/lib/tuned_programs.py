@@ -28,9 +28,10 @@ from aiosearch.tuner.schedules.programs import tunable_program
 from lib.figures import figure
 from lib.optimizer.agreement import leaves
 from lib.optimizer.paired_timing import compared
+from lib.peer_process import PeerError
 from lib.programs.trial import farthest, in_float64
 from lib.tuned_workloads import Model, Workload, types
-from lib.tvm_contest import ERROR, Contest, PeerError, contest, tuned_by_tvm
+from lib.tvm_contest import ERROR, Contest, contest, tuned_by_tvm
 
 
 def programs(

@@ -11,14 +11,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -29,6 +25,7 @@ import numpy as np
 
 from aiosearch.pool import usable_cores
 from lib.optimizer.paired_timing import LEAST, Compared, judged, repeats, sample
+from lib.peer_process import TVM, PeerError, PeerProcess, peer_process
 from lib.programs.trial import farthest, in_float64
 
 SIDE = Path(__file__).parent / "tvm_side.py"
@@ -38,35 +35,12 @@ ERROR = 1e-4
 """Of the largest value: what an output may be off, as sums in another order are."""
 
 
-class PeerError(Exception):
-    """TVM is not there, or its process ended."""
-
-
-def interpreter(chosen: str | None) -> str:
-    """A Python that has TVM: the chosen one, or this; raises `PeerError` where there is none."""
-    if chosen is None:
-        if find_spec("tvm") is None:
-            raise PeerError(
-                "TVM is not installed here: `uv sync --group tvm`, or --tvm with the path of a"
-                " Python that has it, puts its figures beside ours"
-            )
-        return sys.executable
-    tried = [chosen, "-c", "import tvm.s_tir.meta_schedule, xgboost"]
-    try:
-        probe = subprocess.run(tried, capture_output=True, text=True)
-    except OSError as error:
-        raise PeerError(f"{chosen} is no Python: {error.strerror}") from None
-    if probe.returncode:
-        raise PeerError(f"{chosen} has no TVM that tunes: {_last_line(probe.stderr)}")
-    return chosen
-
-
 @dataclass
 class TvmWinner:
     """What TVM found for a workload, in a process that still runs and is asked for times."""
 
     report: dict[str, Any]
-    process: subprocess.Popen[str] = field(repr=False)
+    process: PeerProcess = field(repr=False)
     output: Any = field(default=None, repr=False)
 
     @property
@@ -75,10 +49,7 @@ class TvmWinner:
 
     def seconds(self, calls: int) -> float:
         """Seconds of a call, by so many of them."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{calls}\n")
-        self.process.stdin.flush()
-        return float(_answer(self.process))
+        return float(self.process.asked(str(calls)))
 
 
 @contextmanager
@@ -91,39 +62,13 @@ def tuned_by_tvm(
         np.save(Path(scratch) / "shape.npy", np.array(shape, np.int64))
         cores = usable_cores()
         shapes = json.dumps([list(array.shape) for array in arrays])
-        errors = Path(scratch) / "errors"
-        with errors.open("w") as stderr:
-            process = subprocess.Popen(
-                [python, str(SIDE), name, shapes, str(seconds), str(cores), scratch],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-                env={**os.environ, "TVM_NUM_THREADS": str(cores)},
-            )
-        try:
-            try:
-                report = json.loads(_answer(process))
-            except PeerError as error:
-                raise PeerError(f"{error}: {_last_line(errors.read_text())}") from None
+        command = [python, str(SIDE), name, shapes, str(seconds), str(cores), scratch]
+        threads = {"TVM_NUM_THREADS": str(cores)}
+        with peer_process(TVM.name, command, Path(scratch), threads) as process:
+            report = process.answer()
             if report["best"] is None:
                 raise PeerError(f"none of {report['trials']} candidates ran")
             yield TvmWinner(report, process, np.load(Path(scratch) / "output.npy"))
-        finally:
-            process.kill()
-            process.communicate()
-
-
-def _answer(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    if not line:
-        raise PeerError(f"TVM's process ended with {process.wait()}")
-    return line
-
-
-def _last_line(text: str) -> str:
-    return next((line for line in reversed(text.splitlines()) if line.strip()), "no reason given")
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.util import find_spec
-
-import pytest
 from lib.tuned_programs import reached
 from lib.tuned_workloads import OPERATORS, WORKLOADS
-from lib.tvm_contest import PeerError, interpreter
 from lib.tvm_side import WORKLOADS as TVM_WORKLOADS
 
 from aiosearch.tuner import TuningProgress
@@ -16,16 +11,6 @@ from aiosearch.tuner import TuningProgress
 
 def test_tvm_has_every_workload() -> None:
     assert list(TVM_WORKLOADS) == [*WORKLOADS, *OPERATORS]
-
-
-def test_a_python_without_tvm_is_refused_with_what_it_lacks() -> None:
-    with pytest.raises(PeerError, match="is no Python"):
-        interpreter("/nowhere/python")
-    if find_spec("tvm") is None:
-        with pytest.raises(PeerError, match="No module named 'tvm'"):
-            interpreter(sys.executable)
-        with pytest.raises(PeerError, match="uv sync --group tvm"):
-            interpreter(None)
 
 
 def test_what_a_whole_had_reached_counts_each_region_as_often_as_it_runs() -> None:

@@ -94,7 +94,20 @@ def test_a_right_kernel_is_clean(body: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["k", "k[1, 2]", "k[1, 2](f32)", "k[1, 2](q8[4])", "k[a, b](1)", "k[1, 2](same(3))"]
+    "text",
+    [
+        "k",
+        "k[1, 2]",
+        "k[1, 2](f32)",
+        "k[1, 2](q8[4])",
+        "k[a, b](1)",
+        "k[1, 2](same(3))",
+        "k[1, 2](f32[-4])",
+        "k[1, 2](f32['4'])",
+        "k[1, 2](f32[1000000, 1000000])",
+        "k[1, 2](zeros(f32[4], at=3))",
+        "k[-1, 2](f32[4])",
+    ],
 )
 def test_a_launch_that_cannot_be_read_is_refused_in_a_sentence(text: str) -> None:
     module = load("__global__ void k(float *a) { a[0] = 1; }\n")
@@ -117,6 +130,19 @@ def test_the_command_ends_with_0_where_nothing_is_wrong_1_where_something_is_and
     assert main(["cuda", "check", str(file), "--launch", "odd[1, 32](i32[32])"]) == 2
     assert f"{file}:3: a goto stmt is not supported" in capsys.readouterr().out
     assert main(["cuda", "check", str(file)]) == 2
+
+
+def test_a_grid_that_the_interpreter_takes_long_for_is_announced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kernels.cu"
+    file.write_text("__global__ void k(int *a) { if (blockIdx.x > 2000) return; }\n")
+    command = ["cuda", "check", str(file), "--launch"]
+    assert main([*command, "k[1024, 1024](i32[1])"]) == 0
+    assert "k[1024, 1024](i32[1]) has 1048576 threads" in capsys.readouterr().err
+    assert main([*command, "k[1024, 1024](i32[1])", "--compiled"]) == 0
+    assert main([*command, "k[4, 1024](i32[1])"]) == 0
+    assert not capsys.readouterr().err
 
 
 def test_a_read_beside_an_array_that_a_gpu_forgives_is_reported_and_changes_nothing() -> None:

@@ -111,3 +111,8 @@ def test_what_cannot_be_inside_of_jax_is_refused_with_the_reason(module: cuda.Cu
         cuda.jit(module.scale)[1, 1](jnp.zeros(1, jnp.int32), 1.0, 1)
     with pytest.raises(cuda.LaunchError, match="only read"):
         cuda.jit(module.sums)[1, 64](jax.ShapeDtypeStruct((64,), jnp.float32), jnp.zeros(1))
+
+
+def test_what_is_no_kernel_is_refused(module: cuda.CudaModule) -> None:
+    with pytest.raises(cuda.LaunchError, match="jit takes a kernel"):
+        cuda.jit(module)  # type: ignore[arg-type]  # as someone writes who forgot the kernel

@@ -146,6 +146,17 @@ def test_a_forked_process_launches_on_threads_of_its_own() -> None:
         ((1, 32), (np.zeros(4, np.float32),)),
         ((1, 32), (1.0, 1.0)),
         ((1, 32), (np.zeros(4, np.float32), "x")),
+        ((1, 32), (np.zeros(4, np.float32), np.complex64(1))),
+        ((1, 32), (np.zeros(4, np.float32), 10**400)),
+        ((-1, 32), (np.zeros(4, np.float32), 1.0)),
+        ((1.5, 32), (np.zeros(4, np.float32), 1.0)),
+        ((None, 32), (np.zeros(4, np.float32), 1.0)),
+        (("1", 32), (np.zeros(4, np.float32), 1.0)),
+        ((1 << 31, 32), (np.zeros(4, np.float32), 1.0)),
+        ((1, 32, "0"), (np.zeros(4, np.float32), 1.0)),
+        ((1, 32, -1), (np.zeros(4, np.float32), 1.0)),
+        ((1, 32, 64, 0), (np.zeros(4, np.float32), 1.0)),
+        (1, (np.zeros(4, np.float32), 1.0)),
     ],
 )
 def test_a_launch_that_no_gpu_takes_is_refused(
@@ -153,6 +164,41 @@ def test_a_launch_that_no_gpu_takes_is_refused(
 ) -> None:
     with pytest.raises(cuda.LaunchError):
         cuda.load(TEXT)["scale<float, 1>"][shape](*arguments)
+
+
+@pytest.mark.parametrize(
+    "number", [1 << 32, -(1 << 31) - 1, 0.5, np.nan, -np.inf, 1j, np.str_("1")]
+)
+def test_what_is_no_number_of_a_parameter_is_refused_with_its_name(number: object) -> None:
+    with pytest.raises(cuda.LaunchError, match="checked: n is i32, and cannot be"):
+        cuda.load(TEXT).checked[1, 1](number)
+
+
+def test_a_number_may_be_written_without_its_sign() -> None:
+    text = "__global__ void k(int *a, int mask, unsigned most) { a[0] = mask; a[1] = most; }"
+    array = np.zeros(2, np.int32)
+    cuda.load(text).k[1, 1](array, 0xFFFFFFFE, -1)
+    assert array.tolist() == [-2, -1]
+
+
+def test_a_module_has_the_functions_of_its_text_and_no_others() -> None:
+    module = cuda.load(TEXT)
+    assert hasattr(module, "step")
+    assert not hasattr(module, "stepped")
+    with pytest.raises(cuda.SourceError, match=r"no function stepped \(did you mean step\?\)"):
+        module.stepped  # noqa: B018  # it is looked up
+
+
+def test_a_kernel_that_is_called_without_a_shape_says_how_it_is_launched() -> None:
+    with pytest.raises(cuda.LaunchError, match=r"step\[grid, block\]"):
+        cuda.load(TEXT).step(1)
+
+
+def test_folders_and_macros_are_lists() -> None:
+    with pytest.raises(cuda.CudaError, match=r"include=\['headers'\]"):
+        cuda.load(TEXT, include="headers")
+    with pytest.raises(cuda.CudaError, match=r"defines=\['N=4'\]"):
+        cuda.load(TEXT, defines="N=4")
 
 
 @pytest.mark.parametrize(

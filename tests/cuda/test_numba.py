@@ -172,6 +172,59 @@ def racy(a: Any) -> None:
     a[0] = cuda.threadIdx.x
 
 
+@cuda.jit
+def lanes(out: Any) -> None:
+    t = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
+    out[t] = cuda.laneid + 100 * cuda.warpsize
+
+
+def test_a_thread_knows_its_place_in_its_warp() -> None:
+    out = np.zeros(80, np.int64)
+    lanes[1, (10, 8)](out)
+    np.testing.assert_array_equal(out, np.arange(80) % 32 + 3200)
+
+
+def test_a_launch_for_a_number_of_threads_has_enough_of_them() -> None:
+    array = np.zeros(1000, np.float32)
+    scale.forall(1000)(array, 2)
+    scale.forall(1000, tpb=64, stream=cuda.stream())(array, 2)
+    np.testing.assert_array_equal(array, 3 * 2 + 3)
+
+
+def test_streams_and_events_have_nothing_to_wait_for() -> None:
+    begin, end = cuda.event(), cuda.event(timing=True)
+    with pytest.raises(LaunchError, match="recorded"):
+        begin.elapsed_time(end)
+    with cuda.stream().auto_synchronize() as stream:
+        begin.record(stream)
+        end.record(stream)
+    end.synchronize()
+    assert 0 <= cuda.event_elapsed_time(begin, end) == begin.elapsed_time(end)
+
+
+def test_a_name_of_numba_that_is_not_here_is_named() -> None:
+    with pytest.raises(AttributeError, match=r"numba\.cuda\.cudadrv is not here"):
+        cuda.cudadrv  # noqa: B018  # it is looked up
+
+
+@cuda.jit
+def incomplete(a: Any) -> None:
+    cuda.atomic.add(a, 0)
+
+
+def test_a_call_that_lacks_arguments_is_named_with_its_line() -> None:
+    with pytest.raises(UnsupportedConstruct, match=r":\d+: cuda\.atomic\.add\(a, 0\)"):
+        incomplete[1, 1](np.zeros(1))
+
+
+def test_a_kernel_of_python_is_checked_on_a_grid_of_a_real_size() -> None:
+    array = np.zeros(100, np.float32)
+    assert scale[4, 64].check_compiled(array, 2) == ()
+    scale[4, 64].trial(array, 2)
+    (finding,) = racy[40, 64].check_compiled(array)
+    assert finding.kind is FindingKind.RACE
+
+
 def test_a_race_is_found_at_its_line_of_python() -> None:
     (finding,) = racy[1, 32].check(np.zeros(4))
     assert finding.kind == FindingKind.RACE

@@ -11,12 +11,19 @@ An early return is such a branch, so the threads of a block have to return toget
 from __future__ import annotations
 
 import importlib
+import multiprocessing
+import os
 import re
+import resource
+import signal
 from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+from barrierprograms import program
 
+from aiosearch import cuda
 from aiosearch.cuda.ir.operations import (
     Address,
     Alloc,
@@ -296,11 +303,92 @@ def _name(value: IrValue) -> str:
     return f"%v{value.number}"
 
 
-def cpuified(text: str, method: str = "distribute.mincut") -> str:
-    """What Polygeist makes of it. Raises ImportError where `enzyme-ad` is not installed."""
-    enzyme_call: Any = importlib.import_module("enzyme_ad.jax.enzyme_call")
-    _, result = enzyme_call.run_pass_pipeline(["main"], text, f"cpuify{{method={method}}}")
+METHODS = ("distribute", "distribute.mincut")
+"""Ways in which Polygeist gets values across barriers: stored, or by a minimum cut, whose rewriting
+does not end for many programs."""
+
+
+ENDLESS = "it does not end"
+
+
+class EndlessRewriting(Exception):
+    """Polygeist has not ended after as many CPU seconds as it was given."""
+
+
+def cpuified(text: str, method: str, seconds: int = 5) -> str:
+    """What Polygeist makes of it, in a process that is ended after so many CPU seconds.
+
+    Raises `EndlessRewriting` then, and RuntimeError with the reason where it refuses the text.
+    `enzyme-ad` has to be installed.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", "polygeist", _ENZYME])
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_send_cpuified, args=(text, method, seconds, sender))
+    process.start()
+    sender.close()
+    try:
+        done, result = receiver.recv()
+    except EOFError:
+        process.join()
+        if process.exitcode == -signal.SIGXCPU:
+            raise EndlessRewriting(ENDLESS) from None
+        raise RuntimeError(f"{method}: the process ended with {process.exitcode}") from None
+    finally:
+        process.kill()
+        process.join()
+    if not done:
+        raise RuntimeError(f"{method}: {result}")
     return str(result)
+
+
+_ENZYME = "enzyme_ad.jax.enzyme_call"
+
+
+def _send_cpuified(text: str, method: str, seconds: int, sender: Connection) -> None:
+    # Time on the processor, so that a busy machine calls nothing endless.
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # it says what it does to each value
+    enzyme_call: Any = importlib.import_module(_ENZYME)
+    try:
+        _, result = enzyme_call.run_pass_pipeline(["main"], text, f"cpuify{{method={method}}}")
+    except Exception as error:
+        sender.send((False, f"{type(error).__name__}: {error}"))
+    else:
+        sender.send((True, str(result)))
+
+
+def differing(seed: int, methods: Sequence[str] = METHODS, seconds: int = 5) -> dict[str, str]:
+    """For each method, how what it makes of a seed's program differs from the interpreter.
+
+    That is nothing for the same numbers. The program divides by nothing that is zero, as Polygeist
+    makes 1 of `t / t`, and the threads of a block return together.
+    """
+    generated = program(seed, defined=True)
+    kernel = cuda.load(generated.text)["generated"]
+    try:
+        text = printed(kernel.function, generated.grid, generated.block)
+    except NotImplementedError as error:
+        return dict.fromkeys(methods, f"not printed: {error}")
+    threads = generated.block[0] * generated.block[1]
+    number = threads // 4 if threads % 8 == 0 else threads
+    draw = np.random.default_rng(seed)
+    whole = draw.integers(0, 1000, generated.elements).astype(np.uint32)
+    floats = draw.integers(0, 16, generated.elements).astype(np.float32)
+    begun = whole.tolist(), list(floats)
+    kernel[generated.grid, generated.block].interpret(whole, floats, number)
+    results = {}
+    for method in methods:
+        theirs = [item.copy() for item in begun]
+        try:
+            run(cpuified(text, method, seconds), [*theirs, number])
+        except (EndlessRewriting, RuntimeError, AssertionError) as error:
+            results[method] = str(error)
+            continue
+        pairs = (whole, np.array(theirs[0], np.uint32)), (floats, np.array(theirs[1], np.float32))
+        count = sum(int((first != second).sum()) for first, second in pairs)
+        results[method] = f"{count} numbers differ" if count else ""
+    return results
 
 
 def run(text: str, arguments: Sequence[Any]) -> None:

@@ -1,4 +1,4 @@
-"""The network of `examples/resnet50.py` in JAX and in PyTorch, to compare with."""
+"""The network of `examples/resnet50.py` in JAX, to compare with."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ __all__ = [
     "last_channels",
     "layout",
     "parts",
-    "torch_step",
 ]
 
 
@@ -103,36 +102,3 @@ def jax_step(
         return layers, velocity, loss
 
     return jax.jit(step, donate_argnums=(0, 1))
-
-
-def torch_step(
-    layout: Layout, params: Any, images: Any, labels: Any, rate: float, momentum: float
-) -> Callable[[], float]:
-    """A step of training by PyTorch; raises ImportError where that is not installed."""
-    import torch
-    from torch.nn import functional
-
-    layers = [torch.tensor(item, requires_grad=True) for item in parts(layout, params)]
-    optimizer = torch.optim.SGD(layers, lr=rate, momentum=momentum)
-    pixels, classes = torch.tensor(images), torch.tensor(labels, dtype=torch.long)
-
-    def unit(place: int, x: Any) -> Any:
-        _, _, _, size, stride, _, clips, *_ = layout.units[place]
-        w, scale, bias = layers[3 * place : 3 * place + 3]
-        y = functional.conv2d(x, w, stride=stride, padding=size // 2)
-        y = functional.batch_norm(y, None, None, scale, bias, training=True)
-        return functional.relu(y) if clips else y
-
-    def step() -> float:
-        optimizer.zero_grad()
-        x = functional.max_pool2d(unit(0, pixels), 3, 2, 1)
-        for first, shortcut, *_ in layout.blocks:
-            y = unit(first + 2, unit(first + 1, unit(first, x)))
-            x = functional.relu(y + (x if shortcut < 0 else unit(shortcut, x)))
-        logits = x.mean((2, 3)) @ layers[-2].T + layers[-1]
-        loss = functional.cross_entropy(logits, classes)
-        loss.backward()
-        optimizer.step()
-        return float(loss)
-
-    return step

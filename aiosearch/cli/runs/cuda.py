@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,11 +16,12 @@ from ...cuda.interpreter.findings import KernelFault
 from ...cuda.ir.text import printed
 from ...cuda.modules import CudaModule, load
 from ...documents import Document
-from ..output.streams import UsageError, give, give_json
+from ..output.streams import UsageError, complain, give, give_json
 
 if TYPE_CHECKING:
     from ..commands.cuda import CudaArguments
 
+_MANY_THREADS = 1 << 20
 _SHOWN = ("before", "after", "reasons", "llvm", "assembly")
 
 
@@ -53,6 +55,8 @@ def _check(arguments: CudaArguments, module: CudaModule) -> int:
     refused: list[tuple[Spec, str]] = []
     for spec in _specs(arguments, module):
         try:
+            if not arguments.compiled:
+                _announce_long(module, spec)
             collected.append(
                 (spec, check(module, spec, arguments.seed, compiled=arguments.compiled))
             )
@@ -70,6 +74,18 @@ def _check(arguments: CudaArguments, module: CudaModule) -> int:
     if refused:
         return 2
     return int(any(findings for _, findings in collected))
+
+
+def _announce_long(module: CudaModule, spec: Spec) -> None:
+    """Says of a large grid that the interpreter is slow, before it runs for minutes."""
+    shape = launch(module, spec)
+    threads = math.prod(shape.grid) * math.prod(shape.block)
+    if threads >= _MANY_THREADS:
+        complain(
+            f"{spec.text} has {threads} threads, which the interpreter steps through at some tens"
+            " of millions of operations a second: --compiled is for such grids, and a few blocks"
+            " show most faults"
+        )
 
 
 def _as_json(

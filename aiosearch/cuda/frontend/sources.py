@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from ..errors import SourceError
+from ..errors import AbsentFunction, SourceError
 from ..ir.operations import ParallelFunction
 from . import clang
 from .cursors import Cursor
@@ -69,7 +69,7 @@ class CudaSource:
             clang.refuse(self._errors)
             meant = get_close_matches(base, self._cursors, 1)
             hint = f" (did you mean {meant[0]}?)" if meant else ""
-            raise SourceError(f"{self.name} has no function {base}{hint}")
+            raise AbsentFunction(f"{self.name} has no function {base}{hint}")
         if cursor.kind.name != "FUNCTION_TEMPLATE":
             return cursor
         if base == name:

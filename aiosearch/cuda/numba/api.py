@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from ..errors import LaunchError, SourceError
 from ..interpreter.arithmetic import NUMPY
 from ..interpreter.findings import KernelFault
 from ..ir.types import ScalarType
-from ..launches import Array, Symbols
+from ..launches import Array, Dims, Symbols, launch_shape
 from ..modules import CudaKernel, KernelLaunch
 from .argument_types import (
     SCALARS,
@@ -29,6 +30,7 @@ from .argument_types import (
 )
 from .translator import translate
 
+_USUAL_BLOCK = 256
 Function: TypeAlias = Callable[..., Any]
 """A function of Python's, to be translated."""
 
@@ -53,10 +55,9 @@ class PythonKernel:
     def __getitem__(self, shape: Any) -> PythonLaunch:
         supplied = shape if isinstance(shape, tuple) else (shape,)
         # As in Numba, a stream may stand before the bytes of shared memory.
-        shared = int(supplied[3] or 0) if len(supplied) > 3 else 0
-        return PythonLaunch(
-            self, (supplied[0], supplied[1], shared) if len(supplied) > 1 else supplied
-        )
+        shared = (supplied[3] or 0) if len(supplied) > 3 else 0
+        grid, block, shared = launch_shape((*supplied[:2], shared), self.__name__)
+        return PythonLaunch(self, (grid, block, shared))
 
     def typed(self, types: tuple[ScalarType | ArrayArgument, ...]) -> CudaKernel:
         """The kernel for arguments of these types; each is translated once."""
@@ -84,6 +85,13 @@ class PythonKernel:
                 return signature.parameters  # the launch converts the numbers to these
         raise LaunchError(f"{self.__name__} has a signature: {'; or '.join(misfits)}")
 
+    def forall(
+        self, count: int, tpb: int = 0, stream: object = None, sharedmem: int = 0
+    ) -> PythonLaunch:
+        """A launch of at least so many threads, in blocks of `tpb`, or of a size that is fine."""
+        block = tpb or _USUAL_BLOCK
+        return self[max(-(-count // block), 1), block, None, sharedmem]
+
     def __call__(self, *arguments: object) -> None:
         raise LaunchError(f"{self.__name__} is launched as {self.__name__}[grid, block](...)")
 
@@ -91,7 +99,7 @@ class PythonKernel:
 class PythonLaunch:
     """A Python kernel with a shape."""
 
-    def __init__(self, kernel: PythonKernel, shape: tuple[Any, ...]) -> None:
+    def __init__(self, kernel: PythonKernel, shape: tuple[Dims, Dims, int]) -> None:
         self._kernel = kernel
         self._shape = shape
 
@@ -109,6 +117,16 @@ class PythonLaunch:
         """Gives every fault that shows with these inputs, with lines of the Python text."""
         launch, values = self._bound(arguments)
         return launch.check(*values)
+
+    def check_compiled(self, *arguments: object) -> tuple[KernelFault, ...]:
+        """Gives races and accesses out of bounds, for grids of a real size."""
+        launch, values = self._bound(arguments)
+        return launch.check_compiled(*values)
+
+    def trial(self, *arguments: object) -> None:
+        """Runs it on copies; raises LaunchError where it leaves an array."""
+        launch, values = self._bound(arguments)
+        launch.trial(*values)
 
     def _bound(self, arguments: Sequence[object]) -> tuple[KernelLaunch, list[object]]:
         kernel, values = self._kernel.bound(arguments)
@@ -253,6 +271,65 @@ def current_device(number: int = 0) -> Device:
     return _DEVICES[0]
 
 
+class Stream:
+    """Nothing waits in it, as launches are done when they return."""
+
+    def synchronize(self) -> None:
+        """Everything is done."""
+
+    @contextmanager
+    def auto_synchronize(self) -> Iterator[Stream]:
+        """Everything is done at the end of the block."""
+        yield self
+
+
+_STREAM = Stream()
+
+
+class Event:
+    """A moment: what was launched before has ended when it is recorded."""
+
+    def __init__(self, timing: bool = True) -> None:
+        self._recorded: float | None = None
+
+    def record(self, stream: object = None) -> None:
+        """Takes the time."""
+        self._recorded = time.perf_counter()
+
+    def query(self) -> bool:
+        """Whether everything before it is done, which it is."""
+        return True
+
+    def synchronize(self) -> None:
+        """Everything is done."""
+
+    def wait(self, stream: object = None) -> None:
+        """Everything is done."""
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds from here to another event."""
+        if self._recorded is None or end._recorded is None:
+            raise LaunchError("an event has to be recorded before time is taken from it")
+        return 1e3 * (end._recorded - self._recorded)
+
+
+def event_elapsed_time(start: Event, end: Event) -> float:
+    """Milliseconds between two events."""
+    return start.elapsed_time(end)
+
+
+@contextmanager
+def _nothing(*_: object) -> Iterator[None]:
+    yield
+
+
+def _absent(name: str) -> Any:
+    raise AttributeError(
+        f"numba.cuda.{name} is not here: aiosearch.cuda.numba has what kernels and those who"
+        " launch them use most, as docs/reference/cuda.md lists"
+    )
+
+
 class _InKernel:
     """A name that means something in a kernel only, and what is below it."""
 
@@ -274,6 +351,11 @@ def _module() -> Any:
     module.pinned_array = device_array
     module.synchronize = lambda: None
     module.close = lambda: None
+    module.stream = module.default_stream = lambda: _STREAM
+    module.event = Event
+    module.event_elapsed_time = event_elapsed_time
+    module.pinned = module.defer_cleanup = _nothing
+    module.__getattr__ = _absent
     module.gpus = _DEVICES
     module.list_devices = lambda: _DEVICES
     module.current_context = current_device
@@ -301,6 +383,10 @@ def _module() -> Any:
         "ffs",
         "brev",
         "fma",
+        "laneid",
+        "warpsize",
+        "threadfence_block",
+        "threadfence_system",
     ]:
         setattr(module, name, _InKernel(name))
     module.shared = _InKernel("shared", "array")

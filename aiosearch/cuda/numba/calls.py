@@ -273,6 +273,20 @@ class Calls(Translator):
             values.append(wide)
         return values[0] if len(values) == 1 else tuple(values)
 
+    def _lane(self, name: str) -> Operand:
+        """The place of a thread in its warp, `laneid`, or the size of a warp."""
+        warp = ConstantOperand(32, ScalarType.U32)
+        if name == "warpsize":
+            return self.builder.cast(warp, ScalarType.I64)
+        index, compute = self.builder.index, self.builder.compute
+        place: Operand = index("thread.z")
+        for axis in "yx":
+            row = compute("mul", ScalarType.U32, place, index(f"block.dim.{axis}"))
+            place = compute("add", ScalarType.U32, row, index(f"thread.{axis}"))
+        lane = self.builder.cast(compute("rem", ScalarType.U32, place, warp), ScalarType.I64)
+        self._natural.add(lane)
+        return lane
+
     def _array(self, node: ast.Call, group: str) -> KernelArray:
         supplied = {item.arg: item.value for item in node.keywords}
         listed = [*node.args, *(supplied[item] for item in ("shape", "dtype") if item in supplied)]

@@ -488,6 +488,8 @@ class _Python(Calls):
         path = cuda_path(owner)
         if path is not None:
             full = f"{path}.{name}".lstrip(".")
+            if full in ("laneid", "warpsize"):
+                return self._lane(full)
             kind, _, axis = full.rpartition(".")
             index = {"threadIdx": "thread", "blockIdx": "block", "blockDim": "block.dim",
                      "gridDim": "grid.dim"}.get(kind)  # fmt: skip
@@ -690,6 +692,12 @@ class _Python(Calls):
     # --- calls
 
     def _call_value(self, node: ast.Call) -> Value:
+        try:
+            return self._called(node)
+        except (IndexError, ValueError):  # of taking apart what it is called with
+            raise self._refuse(node, ast.unparse(node)) from None
+
+    def _called(self, node: ast.Call) -> Value:
         callee = self._evaluate(node.func)
         path = callee.path if isinstance(callee, Attribute) else cuda_path(callee)
         if path:
