@@ -11,6 +11,7 @@ kernel runs compiled, on all cores.
 from __future__ import annotations
 
 import struct
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -131,6 +132,9 @@ class HostFunction:
 
     def __call__(self, *arguments: object) -> Number | None:
         return _Session(self)(arguments)
+
+    def __getitem__(self, shape: object) -> None:
+        raise LaunchError(f"{self.function.name} is a host function, which launches: call it")
 
     def tune(self, *arguments: object, rounds: int = 6) -> bool:
         """Measures whether fused launches are faster; later calls do what is. Arrays are copied."""
@@ -565,6 +569,11 @@ class _Session:
                 self._launch(call, values)
             case "printf":
                 self._output(formatted(call.text, values))
+            case "eprintf":
+                sys.stderr.write(formatted(call.text, values))
+            case "quit":
+                code = f"exit({values[0]})" if values else "abort()"
+                raise CudaError(f"{call.at}: the host function ends the program: {code}")
             case "assert" if not values[0]:
                 raise CudaError(f"{call.at}: assertion: the assertion fails on the host")
             case "assert" | "exit" | "clock":
@@ -686,7 +695,7 @@ class _Session:
         return self._memory.allocate("allocated memory", max(size, 1), initialized=True)
 
     def allocate_device(self, values: Words) -> Number:
-        target, size = values
+        target, size = values[:2]
         address = int(self._new(size).base())
         self._bytes(target, 8)[:] = np.array([address], np.int64).view(np.uint8)
         return _SUCCESS
@@ -700,7 +709,7 @@ class _Session:
         return _SUCCESS
 
     def fill(self, values: Words) -> Number:
-        target, value, size = values
+        target, value, size = values[:3]
         self._bytes(target, size)[:] = value & 0xFF
         return _SUCCESS
 
@@ -727,6 +736,21 @@ class _Session:
     def succeed(self, values: Words) -> Number:
         return _SUCCESS
 
+    def create(self, values: Words) -> Number:
+        """A stream or an event: eight bytes, which have an address."""
+        return self.allocate_device([values[0], 8])
+
+    def record(self, values: Words) -> Number:
+        """Takes the time of an event; launches before it are done."""
+        self._bytes(values[0], 8).view(np.float64)[0] = time.perf_counter()
+        return _SUCCESS
+
+    def elapse(self, values: Words) -> Number:
+        target, start, end = values
+        begun, ended = (self._bytes(item, 8).view(np.float64)[0] for item in (start, end))
+        self._bytes(target, 4).view(np.float32)[0] = 1e3 * (ended - begun)
+        return _SUCCESS
+
 
 _ACTIONS: dict[str, Callable[[_Session, Words], Number]] = {
     "cudaMalloc": _Session.allocate_device,
@@ -744,4 +768,18 @@ _ACTIONS: dict[str, Callable[[_Session, Words], Number]] = {
     "cudaGetLastError": _Session.succeed,
     "cudaPeekAtLastError": _Session.succeed,
     "cudaSetDevice": _Session.succeed,
+    "cudaDeviceReset": _Session.succeed,
+    "cudaMallocManaged": _Session.allocate_device,
+    "cudaMallocHost": _Session.allocate_device,
+    "cudaFreeHost": _Session.release,
+    "cudaMemcpyAsync": _Session.copy,
+    "cudaMemsetAsync": _Session.fill,
+    "cudaStreamCreate": _Session.create,
+    "cudaStreamSynchronize": _Session.succeed,
+    "cudaStreamDestroy": _Session.release,
+    "cudaEventCreate": _Session.create,
+    "cudaEventRecord": _Session.record,
+    "cudaEventSynchronize": _Session.succeed,
+    "cudaEventElapsedTime": _Session.elapse,
+    "cudaEventDestroy": _Session.release,
 }

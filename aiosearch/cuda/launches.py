@@ -73,9 +73,10 @@ def flattened(function: ParallelFunction, arguments: Sequence[object]) -> list[o
             listed.append(argument)
     if len(listed) != len(function.parameters):
         names = ", ".join(entry.name for entry in function.parameters)
+        apart = ", tuples and lists taken apart as structs" if len(listed) > len(arguments) else ""
         raise LaunchError(
             f"{function.name} takes {len(function.parameters)} arguments ({names}),"
-            f" not {len(listed)}"
+            f" not {len(listed)}{apart}"
         )
     return listed
 

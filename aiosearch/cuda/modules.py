@@ -68,7 +68,7 @@ def load(
     for name, listed in (("defines", defines), ("include", include)):
         if isinstance(listed, str | Path):
             raise CudaError(f"{name} is a list: {name}=[{str(listed)!r}]")
-    if isinstance(source, str) and ("\n" in source or "{" in source):
+    if isinstance(source, str) and (not source or "\n" in source or "{" in source):
         return CudaModule(
             CudaSource(source, "<text>.cu", defines=defines, include=include), choices
         )
@@ -94,6 +94,9 @@ class CudaModule:
         """Kernels that loop nests and fused launches became."""
         self._launches: dict[tuple[int, Dims, Dims, int], KernelLaunch] = {}
         """Those of host functions, which come again with other arguments."""
+
+    def __repr__(self) -> str:
+        return f"<module {self.source.name}, with the kernels {', '.join(self.kernels) or 'none'}>"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -261,6 +264,10 @@ class KernelLaunch:
         self._choices = choices
         self.grid, self.block, self.shared = grid, block, shared
         self._prepared: _PreparedLaunch | None = None
+
+    def __repr__(self) -> str:
+        shape = ", ".join(str(item) for item in (self.grid, self.block, self.shared) if item)
+        return f"<launch {self._function.name}[{shape}]>"
 
     @property
     def function(self) -> ParallelFunction:

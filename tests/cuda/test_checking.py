@@ -161,3 +161,30 @@ def test_a_read_beside_an_array_that_a_gpu_forgives_is_reported_and_changes_noth
     checked = out.copy()
     launch(array, out)
     assert out.tolist() == checked.tolist() == [0, *range(4, 35)]
+
+
+def test_fidelity_goes_on_behind_a_kernel_that_is_not_understood(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kernels.cu"
+    file.write_text(
+        "__global__ void wrong(int *a) { a[0] = unknown; }\n"
+        "__global__ void fine(float *a) { a[0] = expf(a[1]); }\n"
+    )
+    assert main(["cuda", "fidelity", str(file)]) == 2
+    shown = capsys.readouterr().out
+    assert f"wrong: not understood: {file}:1: use of undeclared identifier 'unknown'" in shown
+    assert "fine:\n" in shown
+    assert "exp.f32 (1) approximate" in shown
+    assert main(["cuda", "fidelity", str(file), "--json"]) == 2
+    assert '"wrong":{"refused":' in capsys.readouterr().out
+
+
+def test_a_file_without_kernels_is_refused_with_what_is_wrong_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kernels.cu"
+    for text, words in (("", "has no kernels"), ("nonsense\n", ":1: unknown type name")):
+        file.write_text(text)
+        assert main(["cuda", "fidelity", str(file)]) == 2
+        assert words in capsys.readouterr().err

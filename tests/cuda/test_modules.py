@@ -331,3 +331,95 @@ def test_host_code_that_leaves_its_memory_is_named_with_its_line() -> None:
         cuda.CudaError, match=r":3: out-of-bounds: write of element 9 of a, which has 5"
     ):
         module.f(3, np.zeros(5, np.int32))
+
+
+REPORTING = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#define CHECK(call) do { cudaError_t e = call; if (e != cudaSuccess) { \
+    fprintf(stderr, "error at %s:%d (100%%): %s\n", __FILE__, __LINE__, cudaGetErrorString(e)); \
+    exit(EXIT_FAILURE); } } while (0)
+__global__ void raise(float *a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) a[i] += 1;
+}
+float timed(float *a, int n, int wrong) {
+  cudaEvent_t start, stop;
+  cudaStream_t stream;
+  float milliseconds = -1, *device;
+  CHECK(cudaEventCreate(&start));
+  CHECK(cudaEventCreate(&stop));
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaMalloc(&device, n * sizeof(float)));
+  CHECK(cudaMemcpyAsync(device, a, n * sizeof(float), cudaMemcpyHostToDevice, stream));
+  CHECK(cudaEventRecord(start, stream));
+  raise<<<(n + 255) / 256, 256, 0, stream>>>(device, n);
+  CHECK(cudaGetLastError());
+  CHECK(cudaEventRecord(stop, stream));
+  CHECK(cudaEventSynchronize(stop));
+  CHECK(cudaEventElapsedTime(&milliseconds, start, stop));
+  CHECK(cudaMemcpyAsync(a, device, n * sizeof(float), cudaMemcpyDeviceToHost, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaStreamDestroy(stream));
+  CHECK(cudaEventDestroy(start));
+  CHECK(cudaEventDestroy(stop));
+  CHECK(cudaFree(device));
+  fprintf(stderr, "%s: 100%% of %d %s in %.1f\n", "raise", n, "numbers", 0.5f);
+  if (wrong)
+    exit(3);
+  return milliseconds;
+}
+"""
+
+
+def test_host_code_that_checks_every_call_and_takes_times_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    array = np.zeros(1000, np.float32)
+    timed = cuda.load(REPORTING).timed
+    assert timed(array, 1000, 0) >= 0
+    assert array.tolist() == [1] * 1000
+    assert capsys.readouterr().err == "raise: 100% of 1000 numbers in 0.5\n"
+    with pytest.raises(cuda.CudaError, match=r":36: the host function ends the program: exit\(3\)"):
+        timed(array, 1000, 1)
+    with pytest.raises(cuda.LaunchError, match="timed is a host function"):
+        timed[1, 1]
+
+
+TEMPLATE = """
+template <typename T> __global__ void moved(T *a, int n) {
+  int i = threadIdx.x;
+  if (i < n)
+    a[i].x = 1;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("moved<float>", "in line 5, member reference base type 'float'"),
+        ("moved<floot>", "use of undeclared identifier 'floot'"),
+        ("moved<float", "expected '>'"),
+    ],
+)
+def test_a_template_that_does_not_take_its_arguments_is_refused_with_the_compilers_words(
+    name: str, words: str
+) -> None:
+    module = cuda.load(TEMPLATE)
+    with pytest.raises(cuda.SourceError, match=rf"{name} cannot be instantiated: {words}"):
+        module[name]
+    assert module["moved<float4>"].function.name
+
+
+def test_a_header_that_is_not_there_is_named_where_something_of_it_is_used() -> None:
+    text = '#include "sizes.h"\n__global__ void k(int *a) {\n  a[SIZE] = 1;\n}\n'
+    with pytest.raises(
+        cuda.SourceError, match=r":1: 'sizes.h' file not found; .*:3: use of undeclared.*`include`"
+    ):
+        cuda.load(text).k  # noqa: B018  # it is translated
+
+
+def test_a_text_of_one_line_is_a_text_and_an_empty_one_has_no_kernels() -> None:
+    assert cuda.load("__global__ void k(int *a) { a[0] = 1; }").kernels == ("k",)
+    assert cuda.load("").kernels == ()

@@ -11,7 +11,7 @@ from ...cuda.checker import Spec, check, from_file, launch, read
 from ...cuda.compiled import backend
 from ...cuda.compiled.lowering import Lowered
 from ...cuda.errors import CudaError
-from ...cuda.fidelity import Fidelity, report
+from ...cuda.fidelity import Entry, Fidelity, report
 from ...cuda.interpreter.findings import KernelFault
 from ...cuda.ir.text import printed
 from ...cuda.modules import CudaModule, load
@@ -138,15 +138,25 @@ def _text(low: Lowered, part: str) -> str:
 
 
 def _fidelity(arguments: CudaArguments, module: CudaModule) -> int:
-    reports = {name: report(module.source, name) for name in module.kernels}
+    module.source.require_kernels()
+    reports: dict[str, tuple[Entry, ...]] = {}
+    refused: dict[str, str] = {}
+    for name in module.kernels:
+        try:
+            reports[name] = report(module.source, name)
+        except CudaError as error:
+            refused[name] = str(error)
     if arguments.json:
-        give_json({name: [asdict(item) for item in entries] for name, entries in reports.items()})
+        listed: dict[str, list[Document]] = {
+            name: [asdict(item) for item in entries] for name, entries in reports.items()
+        }
+        give_json({**listed, **{name: {"refused": why} for name, why in refused.items()}})
     else:
-        for name, entries in reports.items():
-            give(f"{name}:")
-            for entry in entries:
+        for name in module.kernels:
+            give(f"{name}: not understood: {refused[name]}" if name in refused else f"{name}:")
+            for entry in reports.get(name, ()):
                 give(f"  {entry}")
     unsupported = any(
         item.fidelity is Fidelity.UNSUPPORTED for entries in reports.values() for item in entries
     )
-    return 2 if unsupported else 0
+    return 2 if unsupported or refused else 0

@@ -108,7 +108,10 @@ def require_right(function: Cursor, wrong: Sequence[Diagnostic]) -> None:
     Errors elsewhere do not matter: most files hold host code that needs headers which are not here.
     Where an error is, the syntax tree lacks statements, so such a function must not be translated.
     """
-    refuse([item for item in wrong if _within(item, function.extent)])
+    inside = [item for item in wrong if _within(item, function.extent)]
+    # What is undeclared is mostly declared in a header that is not here.
+    absent = [item for item in wrong if item.spelling.endswith("file not found")]
+    refuse([*absent, *inside] if inside else ())
 
 
 def is_broken(declaration: Cursor) -> bool:
@@ -126,8 +129,9 @@ def _within(error: Diagnostic, span: ClangExtent) -> bool:
 def refuse(wrong: Sequence[Diagnostic]) -> None:
     """Raises SourceError with the first errors, if there are any."""
     if wrong:
-        lines = [f"{_place(item.location)}: {item.spelling}" for item in wrong[:5]]
-        raise SourceError("; ".join(lines))
+        lines = dict.fromkeys(f"{_place(item.location)}: {item.spelling}" for item in wrong)
+        hint = "; folders of headers are `include` (-I)" if "file not found" in str(lines) else ""
+        raise SourceError("; ".join([*lines][:5]) + hint)
 
 
 def location(cursor: Cursor) -> SourceLocation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -290,13 +291,55 @@ def _read_only(translator: Translator, arguments: Sequence[Cursor]) -> Leaves:
 
 
 def _printf(translator: Translator, arguments: Sequence[Cursor]) -> Leaves:
+    return _printed(translator, "printf", arguments)
+
+
+def _fprintf(translator: Translator, arguments: Sequence[Cursor]) -> Leaves:
+    """Of host functions, to the two streams that everybody has."""
+    stream = scanner.stripped(arguments[0]).spelling
+    if translator.is_kernel or stream not in ("stdout", "stderr"):
+        raise UnsupportedConstruct(f"fprintf to {stream or 'a file'}", translator.builder.at)
+    return _printed(translator, "printf" if stream == "stdout" else "eprintf", arguments[1:])
+
+
+def _printed(translator: Translator, name: str, arguments: Sequence[Cursor]) -> Leaves:
     builder = translator.builder
-    text = clang.evaluated(arguments[0]) or clang.string(scanner.stripped(arguments[0]))
-    if not isinstance(text, bytes):
+    text = _literal(arguments[0])
+    if text is None:
         raise UnsupportedConstruct("a format of printf that is no literal", builder.at)
-    values = tuple(translator.scalar(item) for item in arguments[1:])
-    builder.write(CallOperation("printf", values, text.decode(errors="replace"), None, builder.at))
+    values: list[Operand] = []
+    for item in arguments[1:]:
+        inserted = _literal(item)
+        if inserted is None:
+            values.append(translator.scalar(item))
+        else:  # such as __FILE__
+            text = _filled(text, len(values), inserted)
+    builder.write(CallOperation(name, tuple(values), text, None, builder.at))
     return (ConstantOperand(0, ScalarType.I32),)
+
+
+def _literal(argument: Cursor) -> str | None:
+    text = clang.evaluated(argument) or clang.string(scanner.stripped(argument))
+    return text.decode(errors="replace") if isinstance(text, bytes) else None
+
+
+def _filled(text: str, place: int, inserted: str) -> str:
+    """A format with a string in the place of its field of that number."""
+    fields = [item for item in re.finditer(r"%[^%a-zA-Z]*[a-zA-Z]|%%", text) if item[0] != "%%"]
+    if place >= len(fields):
+        return text
+    start, end = fields[place].span()
+    return text[:start] + inserted.replace("%", "%%") + text[end:]
+
+
+def _quit(translator: Translator, arguments: Sequence[Cursor]) -> Leaves:
+    """What ends a program, as host code does where CUDA reports an error."""
+    builder = translator.builder
+    if translator.is_kernel:
+        raise UnsupportedConstruct("the end of a program in a kernel", builder.at)
+    values = tuple(translator.scalar(item) for item in arguments)
+    builder.write(CallOperation("quit", values, "", None, builder.at))
+    return ()
 
 
 def _assert(translator: Translator, arguments: Sequence[Cursor]) -> Leaves:
@@ -339,6 +382,9 @@ _OTHERS: dict[str, Callable[[Translator, Sequence[Cursor]], Leaves]] = {
     "__syncwarp": _warp_barrier,
     "__ldg": _read_only,
     "printf": _printf,
+    "fprintf": _fprintf,
+    "exit": _quit,
+    "abort": _quit,
     "__aio_assert": _assert,
     "__trap": _trap,
     "clock64": _clock,

@@ -100,11 +100,14 @@ struct cudaDeviceProp { char name[256]; size_t totalGlobalMem, sharedMemPerBlock
 cudaError_t cudaGetDeviceCount(int*); cudaError_t cudaGetDeviceProperties(cudaDeviceProp*, int); cudaError_t cudaGetDevice(int*);
 cudaError_t cudaDeviceReset(); cudaError_t cudaThreadExit(); cudaError_t cudaHostAlloc(void**, size_t, unsigned); cudaError_t cudaMallocHost(void**, size_t);
 cudaError_t cudaEventCreate(cudaEvent_t*); cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = 0); cudaError_t cudaEventSynchronize(cudaEvent_t);
+template <class T> cudaError_t cudaMallocManaged(T** pointer, size_t size, unsigned flags = 1); template <class T> cudaError_t cudaMallocHost(T** pointer, size_t size); cudaError_t cudaFreeHost(void*);
+cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t size, cudaMemcpyKind kind, cudaStream_t = 0); cudaError_t cudaMemsetAsync(void* target, int value, size_t size, cudaStream_t = 0);
+cudaError_t cudaStreamCreate(cudaStream_t*); cudaError_t cudaStreamSynchronize(cudaStream_t); cudaError_t cudaStreamDestroy(cudaStream_t);
 cudaError_t cudaEventElapsedTime(float*, cudaEvent_t, cudaEvent_t); cudaError_t cudaEventDestroy(cudaEvent_t);
 typedef struct aio_FILE FILE;
 extern FILE *stdin, *stdout, *stderr;
 extern "C" int fprintf(FILE*, const char*, ...); extern "C" int sprintf(char*, const char*, ...); extern "C" int fscanf(FILE*, const char*, ...);
-extern "C" FILE* fopen(const char*, const char*); extern "C" int fclose(FILE*); extern "C" void exit(int);
+extern "C" FILE* fopen(const char*, const char*); extern "C" int fclose(FILE*); extern "C" void exit(int); extern "C" void abort();
 extern "C" int atoi(const char*); extern "C" double atof(const char*); extern "C" int rand(); extern "C" void srand(unsigned);
 extern "C" int strcmp(const char*, const char*); extern "C" size_t strlen(const char*); extern "C" char* strcpy(char*, const char*);
 #define EXIT_FAILURE 1

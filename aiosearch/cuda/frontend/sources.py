@@ -54,6 +54,12 @@ class CudaSource:
             and item.kind.name == "FUNCTION_DECL"
         )
 
+    def require_kernels(self) -> None:
+        """Raises SourceError for a text that has none, with what a compiler has against it."""
+        if not self.kernels:
+            clang.refuse(self._errors)
+            raise SourceError(f"{self.name} has no kernels: functions that are __global__")
+
     def function(self, name: str) -> ParallelFunction:
         """The IR of a kernel or host function; `scale<float, 64>` instantiates a template."""
         if name not in self._functions:
@@ -80,6 +86,21 @@ class CudaSource:
         """The declaration that the compiler makes of a template, by a function that names it."""
         text = f"{self.text}\nstatic void aio_instance() {{ auto p = &{name}; }}\n"
         unit = clang.parse(text, self.name, self._defines, self._include)
+        # What is wrong with these arguments is an error that was not there without them; its
+        # statements are missing in the tree.
+        known = {(item.location.line, item.spelling) for item in self._errors}
+        wrong = [
+            item for item in clang.errors(unit) if (item.location.line, item.spelling) not in known
+        ]
+        if wrong:
+            lines = text.count("\n")
+            said = [
+                item.spelling
+                if item.location.line >= lines
+                else f"in line {item.location.line}, {item.spelling}"
+                for item in wrong[:5]
+            ]
+            raise SourceError(f"{self.name}: {name} cannot be instantiated: {'; '.join(said)}")
         for child in unit.cursor.get_children():
             if child.spelling != "aio_instance":
                 continue

@@ -693,11 +693,11 @@ class _Python(Calls):
 
     def _call_value(self, node: ast.Call) -> Value:
         try:
-            return self._called(node)
+            return self._call_by_kind(node)
         except (IndexError, ValueError):  # of taking apart what it is called with
             raise self._refuse(node, ast.unparse(node)) from None
 
-    def _called(self, node: ast.Call) -> Value:
+    def _call_by_kind(self, node: ast.Call) -> Value:
         callee = self._evaluate(node.func)
         path = callee.path if isinstance(callee, Attribute) else cuda_path(callee)
         if path:
