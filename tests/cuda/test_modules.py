@@ -380,7 +380,7 @@ def test_host_code_that_checks_every_call_and_takes_times_runs(
     assert timed(array, 1000, 0) >= 0
     assert array.tolist() == [1] * 1000
     assert capsys.readouterr().err == "raise: 100% of 1000 numbers in 0.5\n"
-    with pytest.raises(cuda.CudaError, match=r":36: the host function ends the program: exit\(3\)"):
+    with pytest.raises(cuda.CudaError, match=r":34: the host function ends the program: exit\(3\)"):
         timed(array, 1000, 1)
     with pytest.raises(cuda.LaunchError, match="timed is a host function"):
         timed[1, 1]

@@ -271,22 +271,22 @@ def current_device(number: int = 0) -> Device:
     return _DEVICES[0]
 
 
-class Stream:
+class NumbaStream:
     """Nothing waits in it, as launches are done when they return."""
 
     def synchronize(self) -> None:
         """Everything is done."""
 
     @contextmanager
-    def auto_synchronize(self) -> Iterator[Stream]:
+    def auto_synchronize(self) -> Iterator[NumbaStream]:
         """Everything is done at the end of the block."""
         yield self
 
 
-_STREAM = Stream()
+_STREAM = NumbaStream()
 
 
-class Event:
+class NumbaEvent:
     """A moment: what was launched before has ended when it is recorded."""
 
     def __init__(self, timing: bool = True) -> None:
@@ -306,14 +306,14 @@ class Event:
     def wait(self, stream: object = None) -> None:
         """Everything is done."""
 
-    def elapsed_time(self, end: Event) -> float:
+    def elapsed_time(self, end: NumbaEvent) -> float:
         """Milliseconds from here to another event."""
         if self._recorded is None or end._recorded is None:
             raise LaunchError("an event has to be recorded before time is taken from it")
         return 1e3 * (end._recorded - self._recorded)
 
 
-def event_elapsed_time(start: Event, end: Event) -> float:
+def event_elapsed_time(start: NumbaEvent, end: NumbaEvent) -> float:
     """Milliseconds between two events."""
     return start.elapsed_time(end)
 
@@ -352,7 +352,7 @@ def _module() -> Any:
     module.synchronize = lambda: None
     module.close = lambda: None
     module.stream = module.default_stream = lambda: _STREAM
-    module.event = Event
+    module.event = NumbaEvent
     module.event_elapsed_time = event_elapsed_time
     module.pinned = module.defer_cleanup = _nothing
     module.__getattr__ = _absent
