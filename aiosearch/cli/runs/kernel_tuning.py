@@ -76,11 +76,16 @@ def run(arguments: TuneArguments) -> int:
         call = _call(arguments.kernel, kernel.original, arguments.arg)
         command = TuneCommand(kernel, call, arguments)
         if arguments.explain:
-            text = explanation(kernel, call, frozen_record(kernel, call))
+            record = frozen_record(kernel, call)
+            text = explanation(kernel, call, record)
         else:
             report = _awaited(command.run)
     if arguments.explain:
-        give(text)
+        if arguments.json:
+            facts = TuningReport(record, remembered=True).facts()
+            give_json({"record": facts["record"], "explanation": text.splitlines()})
+        else:
+            give(text)
         return Exit.FINE
     if report is None:
         found = kernel.table.find(kernel.name, command.device, kernel.key(call))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -63,6 +64,14 @@ def test_a_record_is_explained_site_by_site(cli: Cli, file: str) -> None:
     assert "requires: chunks divide the rows" in outcome.out
     assert "tested: against its untuned form" in outcome.out
     assert "s.categorical('chunk', (1, 2, 4), decision=4)" in outcome.out
+
+
+def test_a_record_is_explained_as_json(cli: Cli, file: str) -> None:
+    RecordTable("table.json").put(record(chunk=4))
+    outcome = cli("tune", f"{file}:kernel", "--arg", "f32[8,4]", "--explain", "--json")
+    facts = json.loads(outcome.out)
+    assert facts["record"]["decisions"] == {"chunk": 4}
+    assert "  requires: chunks divide the rows" in facts["explanation"]
 
 
 def test_a_record_that_no_longer_fits_is_explained_as_that(cli: Cli, file: str) -> None:
