@@ -449,7 +449,7 @@ def timed_ablation(group: Mapping[str, Workload], trials: int) -> None:
     is what a module is worth at the best point, and not what others would make up for without it.
     """
     for name, workload in group.items():
-        ratios, idle, illegal = asyncio.run(_without_each_module(workload, trials))
+        ratios, idle, moved, illegal = asyncio.run(_without_each_module(workload, trials))
         for module, ratio in ratios.items():
             figure(
                 f"measured time without {module}, {name}",
@@ -457,6 +457,7 @@ def timed_ablation(group: Mapping[str, Workload], trials: int) -> None:
                 "of that with all",
                 interval=[ratio.low, ratio.high],
                 told=not ratio.low <= 1 <= ratio.high,
+                others_moved=module in moved,
             )
         figure(
             f"modules that chose nothing, {name}", len(idle), "modules", names=idle, illegal=illegal
@@ -465,9 +466,10 @@ def timed_ablation(group: Mapping[str, Workload], trials: int) -> None:
 
 async def _without_each_module(
     workload: Workload, trials: int
-) -> tuple[dict[str, Ratio], list[str], list[str]]:
+) -> tuple[dict[str, Ratio], list[str], list[str], list[str]]:
     """How long the best point takes without each module over with all; the modules that leave it as
-    it is, and those without which the other choices do not go together.
+    it is, those without which others had to choose something else, and those without which nothing
+    near is legal.
     """
     call, names = KernelCall(types(workload)), [module.__name__ for module in STANDARD]
     with tempfile.TemporaryDirectory() as scratch:
@@ -483,12 +485,17 @@ async def _without_each_module(
                     for entry in session.fastest()
                     if entry.trace.decisions[FORM] != LIBRARY
                 )
-                points, illegal = {"": best}, list[str]()
+                points, moved, illegal = {"": best}, list[str](), list[str]()
                 for name in names:
                     try:
                         points[name] = _taken_back(session.space, best, name)
                     except RequirementFailed:
-                        illegal.append(name)
+                        near = _near_without(name, workload, call, session.space, best)
+                        if near is None:
+                            illegal.append(name)
+                        else:
+                            points[name] = near
+                            moved.append(name)
                 printed = {
                     name: kernel.original.printed(call, point.decisions)
                     for name, point in points.items()
@@ -499,14 +506,28 @@ async def _without_each_module(
                 kept, race = await session.raced(chosen, ABLATION_ROUNDS)
     assert race is not None
     ratios = {name: race.speedup(0, over=at) for at, name in enumerate(kept) if name}
-    return {name: ratio for name, ratio in ratios.items() if ratio is not None}, idle, illegal
+    told = {name: ratio for name, ratio in ratios.items() if ratio is not None}
+    return told, idle, moved, illegal
 
 
-def _taken_back(space: SearchSpace, best: Trace, module: str) -> Trace:
-    """A point without what a module chose; what then falls to others has its default."""
+def _taken_back(
+    space: SearchSpace, best: Trace, module: str, others: Mapping[str, Any] | None = None
+) -> Trace:
+    """A point without what a module chose; what then falls to others has its default. The `others`
+    choose as in the best point where nothing else is said.
+    """
     skipped = {site.name: SKIP for site in best.sites if site.name.endswith(f".{module}")}
-    decisions = {**best.decisions, **skipped}
+    decisions = {**(best.decisions if others is None else others), **skipped}
     return space.run(lambda site: decisions.get(site.name, site.first()))[0]
+
+
+def _near_without(
+    module: str, workload: Workload, call: KernelCall, space: SearchSpace, best: Trace
+) -> Trace | None:
+    """The point nearest to the best one in the space without a module, as a point of the whole."""
+    others = [each for each in STANDARD if each.__name__ != module]
+    near = tunable_program(workload[0], modules=others).search_space(call).repair(best, Random(0))
+    return None if near is None else _taken_back(space, best, module, near.decisions)
 
 
 def sparse(quick: bool, seconds: float) -> None:

@@ -115,15 +115,18 @@ def _bounds(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers between two logarithms: one, two and five of each power, fewer of many powers.
+    """Round numbers between two logarithms: one, two and five of each power, fewer of many powers
+    and more of less than one.
 
     Where that leaves fewer than two, both ends: a picture without numbers says nothing.
     """
     powers = range(math.floor(low), math.ceil(high) + 1)
-    digits = (1, 2, 5) if len(powers) <= 4 else (1,)
-    values = [digit * 10.0**power for power in powers for digit in digits]
-    inside = [value for value in values if low <= math.log10(value) <= high]
-    return inside if len(inside) > 1 else [10.0**low, 10.0**high]
+    for digits in (1,) if len(powers) > 4 else (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7):
+        values = [digit * 10.0**power for power in powers for digit in digits]
+        inside = [value for value in values if low <= math.log10(value) <= high]
+        if len(inside) > 1:
+            return inside
+    return [10.0**low, 10.0**high]
 
 
 def _svg(parts: Sequence[str], width: float, height: float) -> str:

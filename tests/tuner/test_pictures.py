@@ -55,3 +55,8 @@ def test_a_point_that_was_turned_away_is_there_with_its_reason() -> None:
 
 def test_a_search_that_timed_nothing_is_said() -> None:
     assert "nothing was timed" in picture(report({1: None}))
+
+
+def test_times_within_one_power_of_ten_have_round_numbers() -> None:
+    labels = ticks(picture(report({1: 1.6e-3, 2: 4.5e-3})))
+    assert {"2 ms", "3 ms", "4 ms"} <= set(labels)

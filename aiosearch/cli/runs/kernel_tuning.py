@@ -112,7 +112,7 @@ class TuneCommand:
         self._seeds = read_seeds(arguments.seeds) if arguments.seeds is not None else []
         self._arguments = arguments
         self._screen: Screen = NoScreen()
-        self._now = "compiling the untuned form"
+        self._now = "compiling the untuned form, once nobody else tunes it"
         self._bests: dict[str, float] = {}
         """Of each kernel, as the regions of a function take turns."""
         self.device = ""
