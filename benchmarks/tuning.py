@@ -19,10 +19,10 @@ twelve layers and a block of a ResNet, all regions of each within `--seconds` (6
 said), over `jax.jit` of the function, with what the search had reached at some moments.
 **modules**: the same space with each module left out in turn, and how much slower the best of two
 thousand drawn points is predicted. **ablation**: the best point of one search with what each module
-chose taken back, all in the rounds of one race. **sparse**: products with a sparse
-matrix over the best of what JAX has for it. **records**: what it costs to write measurements down
-and to look records up. `--program` names one workload, operator or model, of those that were
-chosen.
+chose taken back, or the nearest point without it, all in the rounds of one race. **sparse**:
+products with a sparse matrix over the best of what JAX has for it. **records**: what it costs to
+write measurements down and to look records up. `--program` names one workload, operator or model,
+of those that were chosen.
 """
 
 from __future__ import annotations
