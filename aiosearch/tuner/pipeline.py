@@ -463,7 +463,7 @@ class TuningSession:
             # What is broken off while it runs takes the device's process with it, and all that is
             # loaded there: a point that has begun may end.
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._budget.share(POINT_SHARE) or GRACE):
+                async with asyncio.timeout(self._budget.share(2 * POINT_SHARE) or GRACE):
                     await self._point.acquire()
         finally:
             for task in (ending, work):
@@ -547,18 +547,18 @@ class TuningSession:
         seconds = await self._timer.timed(compiled)
         if isinstance(seconds, Failure):
             return rejection_of(seconds)
+        before = self._timer.fastest
+        if before is not None and best is not None and seconds < best / (1 + TIE[0]):
+            seconds = await self._timer.contested(compiled, seconds)
+            if isinstance(seconds, Failure):
+                return rejection_of(seconds)
+            self._correct(self._timer.verified[before.trace.key][0])
+            best = self.best
         # What is faster is verified now, so that there is a winner at any moment; what ties with
         # it only where it gets into the last race, as most of a hundred that are alike do not.
         if best is None or seconds < best / (1 + TIE[0]):
             if rejection := await self._numbers.admit(compiled, glanced=True):
                 return rejection
-            if best is not None:
-                before = self._timer.fastest
-                seconds = await self._timer.contested(compiled, seconds)
-                if isinstance(seconds, Failure):
-                    return rejection_of(seconds)
-                if before is not None:
-                    self._correct(self._timer.verified[before.trace.key][0])
             self._timer.verified[trace.key] = (Measurement(trace, seconds), compiled)
         elif seconds < best * (1 + TIE[1]):
             self._timer.unverified[trace.key] = compiled

@@ -42,8 +42,8 @@ ROUNDS = 2
 """In which a point is timed during the search; the last race has more."""
 CONTEST_ROUNDS = 6
 """In which one is timed that seems the fastest so far."""
-
-
+FIRST_ROUNDS = 2
+"""After so many of them it is over for what is not the fastest then."""
 BEHIND = 1.15
 """A point that one round shows to be so many times slower than the fastest has no more rounds."""
 
@@ -155,7 +155,11 @@ class PointTimer:
         contenders, before = [self.baseline.compiled], self.fastest
         if before is not None and self.verified[before.trace.key][1] is not contenders[0]:
             contenders.append(self.verified[before.trace.key][1])
-        race = await self._race([*contenders, compiled], CONTEST_ROUNDS)
+        race = await self._race([*contenders, compiled], FIRST_ROUNDS)
+        lead = race.speedup(len(contenders), over=len(contenders) - 1)
+        if lead is not None and lead.median > 1:
+            last = await self._race([*contenders, compiled], CONTEST_ROUNDS - FIRST_ROUNDS)
+            race = race.joined(last)
         ratio = race.speedup(len(contenders))
         if ratio is None:  # it has failed, or the untuned form has, of which it knows nothing
             return race.laps[-1].failure or seconds
