@@ -526,7 +526,8 @@ class _Session:
             for name, array in host.module.symbols.of(host.function).items()
         }
         self._fuses = host.module.choices.fuses if host.fuses is None else host.fuses
-        self._body = _Body.of(host.function, {})
+        self._body: _Body
+        """What it does, once its arguments are known."""
         self._libraries: LibraryCalls | None = None
         self._output: Callable[[str], None] = print
         self._pending: MachineLaunch | None = None

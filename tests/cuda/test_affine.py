@@ -11,6 +11,8 @@ import pytest
 
 from aiosearch import cuda
 from aiosearch.cuda.compiled.lowering import Choices
+from aiosearch.cuda.ir.operations import ConstantOperand, For, walk
+from aiosearch.cuda.ir.types import ScalarType
 from aiosearch.cuda.passes import affine
 
 LOOPS = Path(__file__).parents[1] / "support" / "loops.c"
@@ -93,7 +95,6 @@ def _decided(name: str) -> str:
         ("smoothed_in_place", "threads along nothing"),
         ("backwards", "threads along j"),
         ("triangular_product", "threads along j"),
-        ("shortest_paths", "threads along nothing"),
         ("symmetric_update", "threads along j and i; threads along j and i"),
     ],
 )
@@ -406,10 +407,32 @@ FACTORS = """
         a[i * n + i] = sqrt(a[i * n + i]);
       }
     }
+    void sums(int n, double *a) {
+      for (int i = 0; i < n; i++) {
+        for (int j = 0; j < i; j++) {
+          double w = a[i * n + j];
+          for (int k = 0; k < j; k++) w -= a[i * n + k] * a[k * n + j];
+          a[i * n + j] = w / a[j * n + j];
+        }
+        for (int j = i; j < n; j++) {
+          double w = a[i * n + j];
+          for (int k = 0; k < i; k++) w -= a[i * n + k] * a[k * n + j];
+          a[i * n + j] = w;
+        }
+      }
+    }
+    void late(int n, double *a) {
+      for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++) {
+          double w = a[i * n + j];
+          for (int k = 0; k < i; k++) w -= a[i * n + k] * a[k * n + j];
+          a[i * n + j] = w;
+        }
+    }
 """
 
 
-@pytest.mark.parametrize("name", ["factors", "roots"])
+@pytest.mark.parametrize("name", ["factors", "roots", "sums"])
 def test_a_solver_whose_rows_wait_for_each_other_goes_by_steps_that_do_not(name: str) -> None:
     draw = np.random.default_rng(0)
     square = draw.random((24, 24))
@@ -419,7 +442,68 @@ def test_a_solver_whose_rows_wait_for_each_other_goes_by_steps_that_do_not(name:
                for item in decisions)  # fmt: skip
 
 
+def test_a_sum_that_reads_where_it_will_go_is_no_sum_in_memory() -> None:
+    square = np.random.default_rng(0).random((24, 24)) / 24
+    assert _both_ways(FACTORS, "late", 24, square) == ("threads along nothing",)
+
+
 def test_without_the_affine_part_each_nest_is_one_thread() -> None:
     host = cuda.load(LOOPS, defines=[f"N={SIZE}"], choices=Choices(affine=False)).host("product")
     host(*_arguments(host.function))
     assert all(item.endswith("threads along nothing") for item in host.decisions)
+
+
+ACROSS_A_ROW = """
+    void across(int n, const double *a, double *x) {
+      for (int i = 1; i < n; i++)
+        for (int j = 0; j < END; j++) x[i] -= a[i * n + j] * x[j];
+    }
+    void upwards(int n, const double *a, double *x) {
+      for (int i = n - 2; i >= 0; i--)
+        for (int j = n - 1; j > i; j--) x[i] -= a[i * n + j] * x[j];
+    }
+    void twice(int n, const double *a, double *x, double *y) {
+      for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+          x[i] += a[i * n + j] * 0.25;
+          y[i] = a[j * n + i] + y[i] * 0.5;
+        }
+    }
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "end", "carried"),
+    [("across", "i", 1), ("across", "i + 1", 0), ("upwards", "i", 1), ("twice", "i", 2)],
+)
+def test_a_place_that_a_loop_comes_back_to_and_nothing_else_touches_is_carried(
+    name: str, end: str, carried: int
+) -> None:
+    draw = np.random.default_rng(0)
+    arrays = [draw.random((24, 24)) / 24, draw.random(24), draw.random(24)]
+    text = ACROSS_A_ROW.replace("END", end)
+    _both_ways(text, name, 24, *arrays[: 3 if name == "twice" else 2])
+    function = cuda.load(text, choices=EXACT).host(name)
+    pieces = {item.value: place for place, item in enumerate(function.function.parameters)}
+    numbers = {function.function.parameters[0].value: ConstantOperand(24, ScalarType.I32)}
+    kernels = affine.raised(function.function, numbers, pieces, "nest").kernels.values()
+    loops = [item for kernel in kernels for item in walk(kernel.body) if isinstance(item, For)]
+    assert max(len(item.carried) for item in loops) == carried
+
+
+def test_a_loop_is_three_where_only_what_a_loop_around_it_is_at_needs_an_order() -> None:
+    decisions = _decided("shortest_paths").split("; ")
+    assert decisions == [
+        *["threads along j and i"] * 9,
+        "iterations depend on earlier ones: launches",
+    ]
+    # A turn that the loop may not have cannot be one of its parts.
+    text = """
+    void within(int n, double *a) {
+      for (int k = 0; k < n; k++)
+        for (int i = 1; i < n; i++)
+          for (int j = 0; j < n; j++) a[i * n + j] += a[i * n + k] * a[k * n + j];
+    }
+    """
+    draw = np.random.default_rng(0)
+    assert _both_ways(text, "within", 16, draw.random((16, 16)) / 16) == ("threads along nothing",)

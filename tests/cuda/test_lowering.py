@@ -503,3 +503,91 @@ def test_a_loop_of_few_computations_for_each_place_goes_lane_by_lane_and_others_
     sparse, module = cuda.load(f"{ROWS}\n").rows[4, 64], cuda.load(f"{dense}\n")
     assert "cttz" in sparse.lower().emitted.text
     assert "cttz" not in module.dense[4, 64].lower().emitted.text
+
+
+ALONG_ROWS = """
+__global__ void rows(int n, int m, const TYPE *a, const TYPE *x, TYPE *y) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  TYPE sum = y[i];
+  for (int j = 0; j < m; j++) sum += a[i * 40 + 3 + j] * x[m - j];
+  y[i] = sum;
+}
+__global__ void squares(int n, int m, const TYPE *a, const TYPE *x, TYPE *c) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y * blockDim.y + threadIdx.y;
+  TYPE sum = 0;
+  for (int k = 1; k < m; k++) sum = sum * x[k] + a[i * 40 + k] * a[j * 40 + k];
+  c[i * n + j] = sum;
+}"""
+
+
+@pytest.mark.parametrize("type", ["float", "double"])
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 35])
+def test_rows_that_lanes_read_turn_after_turn_give_the_same_up_to_every_end(
+    type: str, count: int
+) -> None:
+    draw = np.random.default_rng(0)
+    dtype = np.float32 if type == "float" else np.float64
+    a, x, y, c = (draw.random(size).astype(dtype) for size in (64 * 40 + 3, 40, 40, 1024))
+    text = ALONG_ROWS.replace("TYPE", type)
+    if count:  # without a turn nothing changes, which `_both` would not have
+        _both(text, "rows", (2, 32), 40, count, a, x, y)
+    _both(text, "squares", ((2, 4), (16, 8)), 32, count, a, x, c)
+
+
+def test_rows_that_lanes_read_turn_after_turn_are_read_as_squares() -> None:
+    low = cuda.load(ALONG_ROWS.replace("TYPE", "double"))["squares"][(2, 4), (16, 8)].lower()
+    # The turns that no strip has are the only ones that gather.
+    text = low.emitted.text
+    assert text.count("call <16 x double> @llvm.masked.gather") == 1
+    assert "load <8 x double>" in text or "load <4 x double>" in text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "for (int j = 0; j < m; j += 2)",  # every second of a row
+        "for (unsigned char j = 0; j < m; j++)",  # a counter that wraps
+        "for (int j = 0; j < m && sum < 3; j++)",  # turns that some lanes do not have
+    ],
+)
+def test_what_is_no_row_of_neighbours_is_read_one_by_one(change: str) -> None:
+    draw = np.random.default_rng(0)
+    text = ALONG_ROWS.replace("TYPE", "double").replace("for (int j = 0; j < m; j++)", change)
+    assert text != ALONG_ROWS.replace("TYPE", "double")
+    a, x, y = (draw.random(size) for size in (40 * 33, 40, 32))
+    _both(text, "rows", (1, 32), 32, 33, a, x, y)
+    assert "load <8 x double>" not in cuda.load(text)["rows"][1, 32].lower().emitted.text
+
+
+def test_a_loop_that_writes_reads_no_turns_ahead() -> None:
+    text = """
+    __global__ void running(int m, double *a) {
+      int i = threadIdx.x;
+      double sum = 0;
+      for (int j = 0; j < m; j++) { sum += a[i * 20 + j]; a[(i * 20 + j + 1) % 640] = sum; }
+    }"""
+    _both(text, "running", (1, 1), 20, np.ones(640))
+    assert "load <8 x double>" not in cuda.load(text)["running"][1, 32].lower().emitted.text
+
+
+COLUMNS = """
+__global__ void columns(int n, int m, const double *a, const double *x, double *y) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x;
+  if (j >= n) return;
+  double sum = y[j];
+  for (int i = 0; i < m; i++) sum += a[i * n + j] * x[i];
+  y[j] = sum;
+}"""
+
+
+def test_threads_that_walk_down_columns_are_as_many_lanes_as_sums_have_registers() -> None:
+    draw = np.random.default_rng(0)
+    a, x, y = (draw.random(size) for size in (200 * 9, 9, 200))
+    _both(COLUMNS, "columns", (2, 128), 200, 9, a, x, y)
+    kernel = cuda.load(COLUMNS)["columns"]
+    few, many = (kernel[200 // size + 1, size].lower().grouping.lanes for size in (8, 128))
+    assert few <= 8 < 32 <= many
+    # Rows side by side are not read along the lanes.
+    rows = cuda.load(ALONG_ROWS.replace("TYPE", "double"))["rows"][1, 128].lower().grouping.lanes
+    assert rows < many

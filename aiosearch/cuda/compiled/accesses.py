@@ -18,6 +18,7 @@ from ..ir.operations import (
     Operand,
     ParallelFunction,
     Store,
+    Warp,
     walk,
 )
 from ..ir.types import ScalarType
@@ -26,6 +27,7 @@ from .llvm_text import TYPES, KernelText, ascending, literal, short, vector
 from .shapes import UNIFORM, Grouping, Shape, Shapes
 
 _ALIGN = 64
+_WARP = 32
 _WORD = 64
 """Bits, at least as many as a vector has lanes."""
 
@@ -73,6 +75,8 @@ class Accesses:
         self._shared: set[IrValue] = set()
         self._scratch = 0
         self._nothing = ""
+        self._whole: dict[tuple[str, ...], str] = {}
+        """Of conditions, whether all lanes meet them, where few numbers say so."""
 
     def _value(self, operand: Operand) -> Lanes:
         if isinstance(operand, ConstantOperand):
@@ -618,13 +622,84 @@ class Accesses:
         operation = Compute(result, name, (IrValue(0, type), IrValue(0, type)))
         return self._arithmetic.compute(operation, [before, value], 1)
 
+    def _shifted(self, local: str, type: ScalarType, far: str, shift: int) -> str:
+        """The lanes so far up or down: the vector is stored, and read from that far beside."""
+        text, lanes = self._text, self._lanes
+        element, kind = TYPES[type], vector(TYPES[type], lanes)
+        slot = text.stack(f"[{3 * lanes} x {element}]")
+        middle = text.line(f"getelementptr {element}, ptr {slot}, i64 {lanes}")
+        text.emit(f"store {kind} {local}, ptr {middle}")
+        least = text.call("@llvm.umin.i32", "i32", ("i32", far), ("i32", str(lanes)))
+        wide = text.line(f"zext i32 {least} to i64")
+        offset = wide if shift > 0 else text.line(f"sub nsw i64 0, {wide}")
+        start = text.line(f"getelementptr {element}, ptr {middle}, i64 {offset}")
+        return text.line(f"load {kind}, ptr {start}, align {type.size}")
+
+    def _picked(self, local: str, type: ScalarType, target: str) -> str:
+        """For each lane the value of another one; which may be any number, taken modulo."""
+        text, lanes = self._text, self._lanes
+        element, kind, whole = TYPES[type], vector(TYPES[type], lanes), vector("i32", lanes)
+        slot = text.stack(kind)
+        text.emit(f"store {kind} {local}, ptr {slot}")
+        inside = text.line(f"and {whole} {target}, splat (i32 {lanes - 1})")
+        places = text.line(f"getelementptr {element}, ptr {slot}, {whole} {inside}")
+        return text.call(
+            f"@llvm.masked.gather.{short(element, lanes)}.v{lanes}p0",
+            kind,
+            (f"<{lanes} x ptr> align {type.size}", places),
+            (vector("i1", lanes), "splat (i1 true)"),
+            (kind, "poison"),
+        )
+
+    def _vote(self, operation: Warp, condition: Lanes) -> Lanes:
+        text = self._text
+        held = self._both(self._mask, condition).parts[0]
+        bits = text.line(f"bitcast <{_WARP} x i1> {held} to i32")
+        if operation.name == "ballot":
+            return Lanes(UNIFORM, (bits,), ScalarType.U32)
+        if operation.name == "any":
+            collected = text.line(f"icmp ne i32 {bits}, 0")
+        else:
+            present = self._mask_of(0)
+            whole = text.line(f"bitcast <{_WARP} x i1> {present} to i32")
+            collected = text.line(f"icmp eq i32 {bits}, {whole}")
+        return Lanes(UNIFORM, (text.line(f"zext i1 {collected} to i32"),), ScalarType.I32)
+
     def _any(self, mask: Lanes) -> str:
         """Whether a lane of any row is in a mask."""
         return self._reduced("or", mask)
 
     def _all(self, mask: Lanes) -> str:
         """Whether all lanes of all rows are in a mask."""
-        return self._reduced("and", mask)
+        return self._whole.get(mask.parts) or self._reduced("and", mask)
+
+    def _note_extreme(self, operation: Compute, operands: Sequence[Lanes], value: Lanes) -> None:
+        """Notes when all lanes meet a condition: of `i + lane < n`, if the last lane does."""
+        text = self._text
+        if operation.name == "and":
+            both = [self._whole.get(item.parts) for item in operands]
+            if both[0] and both[1]:
+                self._whole[value.parts] = text.line(f"and i1 {both[0]}, {both[1]}")
+            return
+        left, right = operands if len(operands) == 2 else (value, value)
+        first, second, type = left.shape.stride, right.shape.stride, left.type
+        if operation.name not in _COMPARISONS or not type.is_integer or not type.is_signed:
+            return
+        if first is None or second is None or type.size < 4:
+            return
+        below = operation.name in ("lt", "le")
+        lane = self._lanes - 1 if (first > second) == below else 0
+        collected = ""
+        for row in range(len(value.parts)):
+            places = []
+            for item, stride in ((left, first), (right, second)):
+                wide = self._first(item, row)
+                if type.size < 8:
+                    wide = text.line(f"sext {TYPES[type]} {wide} to i64")
+                places.append(text.line(f"add nsw i64 {wide}, {stride * lane}"))
+            test = text.line(f"icmp s{operation.name} i64 {places[0]}, {places[1]}")
+            collected = text.line(f"and i1 {collected}, {test}") if collected else test
+        self._whole[value.parts] = collected
 
     def _reduced(self, operator: str, mask: Lanes) -> str:
         text, lanes = self._text, self._lanes
@@ -656,6 +731,9 @@ class Accesses:
                 part = text.line(f"and {kind} {part}, {self._spread(first, row)}")
             parts.append(part)
         return Lanes(Shape(None, rows), tuple(parts), ScalarType.BOOL)
+
+
+_COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
 
 
 def memory_type(type: ScalarType) -> str:

@@ -44,9 +44,10 @@ from ..ir.operations import (
 )
 from ..ir.types import ScalarType
 from . import backend
-from .accesses import Accesses, Lanes, memory_type
-from .llvm_text import TYPES, ascending, short, vector
+from .accesses import Lanes, memory_type
+from .llvm_text import TYPES, ascending, vector
 from .shapes import UNIFORM, Grouping, Shape, Shapes
+from .strips import Strips, strip_length
 
 _ALIGN = 64
 _WARP = 32
@@ -71,7 +72,7 @@ def emitted(function: ParallelFunction, grouping: Grouping, *, contract: bool = 
     return _Emitter(function, grouping, contract).module()
 
 
-class _Emitter(Accesses):
+class _Emitter(Strips):
     def __init__(self, function: ParallelFunction, grouping: Grouping, contract: bool) -> None:
         super().__init__(function, grouping, contract)
         self._group: dict[str, Lanes] = {}
@@ -188,6 +189,8 @@ class _Emitter(Accesses):
             parts.append(self._arithmetic.compute(operation, texts, lanes))
         lanes_of = Lanes(shape, tuple(parts), result.type)
         self._presume(operation, lanes_of)
+        if result.type is ScalarType.BOOL and lanes > 1:
+            self._note_extreme(operation, operands, lanes_of)
         return lanes_of
 
     # --- control flow
@@ -205,7 +208,7 @@ class _Emitter(Accesses):
             )
         elif (
             self._mask is None
-            and not self._peeled
+            and (not self._peeled or any(isinstance(item, For) for item in walk(operation.then)))
             and 4 < _size(operation.then) <= _DOUBLED
             and self._inside
         ):
@@ -219,7 +222,8 @@ class _Emitter(Accesses):
         """The branch without a mask where all lanes take it, and with one elsewhere."""
         shapes = [Shape(None, self._shapes[item].rows) for item in operation.results]
         types = [item.type for item in operation.results]
-        self._peeled = True
+        # Inside of it, only a loop is worth a third copy, such as that of a triangle's rows.
+        outer, self._peeled = self._peeled, True
 
         def together() -> list[Lanes]:
             return self._block(operation.then)
@@ -231,7 +235,7 @@ class _Emitter(Accesses):
         saved = dict(self._shapes.of)
         results = self._chosen(self._all(condition), together, apart, shapes, types)
         self._shapes.of = saved
-        self._peeled = False
+        self._peeled = outer
         return results
 
     def _parted(self, operation: If, condition: Lanes) -> list[Lanes]:
@@ -322,6 +326,11 @@ class _Emitter(Accesses):
         kind = TYPES[operation.counter.type]
         signed = operation.counter.type.is_signed
         test = ("slt" if signed else "ult") if operation.step > 0 else ("sgt" if signed else "ugt")
+        first, initial = self._first(low, 0), [self._value(item) for item in operation.initial]
+        strided = self._strided(operation)
+        if strided:
+            first = self._for_strips(operation, strided, first, self._first(high, 0), initial)
+            initial = [self._values[item] for item in operation.carried]
         counter = text.new_name()
 
         def going() -> str:
@@ -331,8 +340,44 @@ class _Emitter(Accesses):
         self._looped(
             operation,
             going,
-            [(counter, kind, self._first(low, 0), lambda: self._stepped(operation, counter, kind))],
+            [(counter, kind, first, lambda: self._stepped(operation, counter, kind))],
+            initial,
+            lambda: self._block(operation.body),
         )
+
+    def _for_strips(
+        self, operation: For, strided: list[Load], low: str, high: str, initial: Sequence[Lanes]
+    ) -> str:
+        """The turns of a loop that fill strips; gives the counter of the first that does not."""
+        turns = self._turns = min(strip_length(item.result.type) for item in strided)
+        text, type = self._text, operation.counter.type
+        kind, counter = TYPES[type], text.new_name()
+
+        def going() -> str:
+            # In 64 bits, as the end of a strip may be past what the counter holds.
+            wide, end = (f"sext {kind} {item} to i64" for item in (counter, high))
+            if type.size == 8:
+                wide, end = (f"add i64 {item}, 0" for item in (counter, high))
+            last = text.line(f"add nsw i64 {text.line(wide)}, {turns}")
+            return text.line(f"icmp sle i64 {last}, {text.line(end)}")
+
+        def body() -> list[Lanes]:
+            self._strips = {item.result: [] for item in strided}
+            for self._turn in range(turns):
+                number = text.line(f"add nsw {kind} {counter}, {self._turn}")
+                self._values[operation.counter] = Lanes(UNIFORM, (number,), type)
+                following = self._block(operation.body)
+                for item, value in zip(operation.carried, following, strict=True):
+                    shape = self._shapes[item]
+                    self._values[item] = Lanes(shape, tuple(self._as(value, shape)), item.type)
+            self._strips = {}
+            return [self._values[item] for item in operation.carried]
+
+        def step() -> str:
+            return text.line(f"add nsw {kind} {counter}, {turns}")
+
+        self._looped(operation, going, [(counter, kind, low, step)], initial, body)
+        return counter
 
     def _stepped(self, operation: For, counter: str, kind: str) -> str:
         flag = " nsw" if operation.counter.type.is_signed else ""
@@ -343,29 +388,28 @@ class _Emitter(Accesses):
         operation: For | While,
         going: Callable[[], str],
         extra: Sequence[tuple[str, str, str, Callable[[], str]]],
+        initial: Sequence[Lanes],
+        body_of: Callable[[], list[Lanes]],
     ) -> None:
         """A loop that all lanes of the mask go through together."""
         text = self._text
         before, head, body, end = text.label, *(text.new_label(item) for item in ("h", "b", "e"))
         shapes = [self._shapes[item] for item in operation.carried]
-        starts = [
-            self._as(self._value(item), shape)
-            for item, shape in zip(operation.initial, shapes, strict=True)
-        ]
+        starts = [self._as(item, shape) for item, shape in zip(initial, shapes, strict=True)]
         names = [[text.new_name() for _ in item] for item in starts]
         before = text.label
         text.jump(head)
         text.begin(head)
         hole = len(text.lines)
-        for value, shape, several in zip(operation.carried, shapes, names, strict=True):
-            self._values[value] = Lanes(shape, tuple(several), value.type)
+        carried = [
+            Lanes(shape, tuple(several), value.type)
+            for value, shape, several in zip(operation.carried, shapes, names, strict=True)
+        ]
+        self._values.update(zip(operation.carried, carried, strict=True))
         text.split(going(), body, end)
         text.begin(body)
         mask = self._mask
-        last = [
-            self._as(value, shape)
-            for value, shape in zip(self._block(operation.body), shapes, strict=True)
-        ]
+        last = [self._as(value, shape) for value, shape in zip(body_of(), shapes, strict=True)]
         self._mask = mask
         phis = [(name, kind, start, step()) for name, kind, start, step in extra]
         for value, shape, several, first, after in zip(
@@ -382,13 +426,19 @@ class _Emitter(Accesses):
         ]
         text.jump(head)
         text.begin(end)
-        for result, value in zip(operation.results, operation.carried, strict=True):
-            self._values[result] = self._values[value]
+        self._values.update(zip(operation.carried, carried, strict=True))
+        self._values.update(zip(operation.results, carried, strict=True))
 
     def _while(self, operation: While) -> None:
         if self._shapes.leaving(operation) is None:
             going = operation.carried[0]
-            self._looped(operation, lambda: self._first(self._values[going], 0), [])
+            self._looped(
+                operation,
+                lambda: self._first(self._values[going], 0),
+                [],
+                [self._value(item) for item in operation.initial],
+                lambda: self._block(operation.body),
+            )
             return
         self._apart(operation, operation.carried, operation.initial, operation.body, None)
 
@@ -587,11 +637,15 @@ class _Emitter(Accesses):
     def _rows_of_threads(self, body: Region) -> None:
         text = self._text
         wide, high, deep = self._grouping.block
+        down, along = ("0", str(high), self._rows), ("0", str(wide), self._lanes)
+        # Rows go together where they read the same, so what one group has read the next finds near.
+        order = (along, down) if self._rows > 1 else (down, along)
         with (
             text.loop("0", str(deep), 1) as z,
-            text.loop("0", str(high), self._rows) as y,
-            text.loop("0", str(wide), self._lanes) as x,
+            text.loop(*order[0]) as first,
+            text.loop(*order[1]) as second,
         ):
+            y, x = (second, first) if self._rows > 1 else (first, second)
             self._group["thread.x"] = Lanes(
                 Shape(1), (text.line(f"trunc i64 {x} to i32"),), ScalarType.U32
             )
@@ -664,49 +718,6 @@ class _Emitter(Accesses):
             result = self._picked(local, value.type, target)
         chosen = text.line(f"select {vector('i1', lanes)} {moves}, {kind} {result}, {kind} {local}")
         return Lanes(Shape(None), (chosen,), value.type)
-
-    def _shifted(self, local: str, type: ScalarType, far: str, shift: int) -> str:
-        """The lanes so far up or down: the vector is stored, and read from that far beside."""
-        text, lanes = self._text, self._lanes
-        element, kind = TYPES[type], vector(TYPES[type], lanes)
-        slot = text.stack(f"[{3 * lanes} x {element}]")
-        middle = text.line(f"getelementptr {element}, ptr {slot}, i64 {lanes}")
-        text.emit(f"store {kind} {local}, ptr {middle}")
-        least = text.call("@llvm.umin.i32", "i32", ("i32", far), ("i32", str(lanes)))
-        wide = text.line(f"zext i32 {least} to i64")
-        offset = wide if shift > 0 else text.line(f"sub nsw i64 0, {wide}")
-        start = text.line(f"getelementptr {element}, ptr {middle}, i64 {offset}")
-        return text.line(f"load {kind}, ptr {start}, align {type.size}")
-
-    def _picked(self, local: str, type: ScalarType, target: str) -> str:
-        """For each lane the value of another one; which may be any number, taken modulo."""
-        text, lanes = self._text, self._lanes
-        element, kind, whole = TYPES[type], vector(TYPES[type], lanes), vector("i32", lanes)
-        slot = text.stack(kind)
-        text.emit(f"store {kind} {local}, ptr {slot}")
-        inside = text.line(f"and {whole} {target}, splat (i32 {lanes - 1})")
-        places = text.line(f"getelementptr {element}, ptr {slot}, {whole} {inside}")
-        return text.call(
-            f"@llvm.masked.gather.{short(element, lanes)}.v{lanes}p0",
-            kind,
-            (f"<{lanes} x ptr> align {type.size}", places),
-            (vector("i1", lanes), "splat (i1 true)"),
-            (kind, "poison"),
-        )
-
-    def _vote(self, operation: Warp, condition: Lanes) -> Lanes:
-        text = self._text
-        held = self._both(self._mask, condition).parts[0]
-        bits = text.line(f"bitcast <{_WARP} x i1> {held} to i32")
-        if operation.name == "ballot":
-            return Lanes(UNIFORM, (bits,), ScalarType.U32)
-        if operation.name == "any":
-            collected = text.line(f"icmp ne i32 {bits}, 0")
-        else:
-            present = self._mask_of(0)
-            whole = text.line(f"bitcast <{_WARP} x i1> {present} to i32")
-            collected = text.line(f"icmp eq i32 {bits}, {whole}")
-        return Lanes(UNIFORM, (text.line(f"zext i1 {collected} to i32"),), ScalarType.I32)
 
     def _call(self, operation: CallOperation) -> None:
         text = self._text

@@ -27,6 +27,7 @@ from ..ir.operations import (
     Compute,
     ConstantOperand,
     For,
+    If,
     IrValue,
     Load,
     Operand,
@@ -54,13 +55,15 @@ from . import backend
 from .arithmetic import VectorArithmetic
 from .emitter import Emitted, emitted
 from .llvm_text import TYPES, KernelText, literal
-from .shapes import Grouping
+from .shapes import Grouping, Shapes
 
 _WARP = 32
 _FEWEST_LANES = 4
 _MOST_ROWS = 4
 _JAMMED = 80
 """Operations of a loop over threads that is done for several rows at once, at most."""
+_SUMS = 16
+"""Vector registers that hold what a loop carries, at most."""
 
 
 class LibraryPolicy(StrEnum):
@@ -437,7 +440,52 @@ def _grouping(
     rows = choices.rows or _rows(after, high)
     while high % rows:
         rows //= 2
-    return Grouping(lanes, rows, False, block)
+    grouping = Grouping(lanes, rows, False, block)
+    return grouping if choices.lanes else _widened(after, grouping)
+
+
+def _widened(after: ParallelFunction, grouping: Grouping) -> Grouping:
+    """More lanes where loops read along them, as many as sums of a loop have registers.
+
+    Down the columns of a matrix each turn is on another page of memory, in which no more is read at
+    once than there are lanes. Lanes that read elsewhere, or part, are better off as few.
+    """
+    shapes = Shapes(grouping, after.body)
+    shapes.block(after.body)
+    size = 0
+    for loop in walk(after.body):
+        if not isinstance(loop, For):
+            continue
+        lines = [item for item in walk(loop.body) if not isinstance(item, For)]
+        if shapes.leaving(loop) is not None:
+            return grouping
+        branches = [item for item in lines if isinstance(item, If)]
+        if not all(isinstance(item, Compute | Load | Store | If) for item in lines):
+            return grouping
+        if not all(shapes[item.condition].is_uniform for item in branches):
+            return grouping
+        accesses = [item for item in lines if isinstance(item, Load | Store)]
+        along = 0
+        for access in accesses:
+            address, width = access.address, _type_of(access).size
+            base, index = (shapes[item].stride for item in (address.base, address.index))
+            stride = None if base is None or index is None else base + index * address.scale
+            if stride not in (0, width):
+                return grouping
+            along += stride
+        sums = sum(item.type.size for item in loop.carried)
+        # What is stored again in each turn is in registers only on the way.
+        stores = any(isinstance(item, Store) for item in accesses)
+        size = max(size, sums + along if stores else sums if along else 0)
+    lanes = grouping.lanes
+    most = _SUMS * backend.host().width
+    while size and lanes * 2 <= grouping.block[0] and 2 * lanes * grouping.rows * size <= most:
+        lanes *= 2
+    return replace(grouping, lanes=lanes)
+
+
+def _type_of(access: Load | Store) -> ScalarType:
+    return access.result.type if isinstance(access, Load) else access.type
 
 
 def _rows(after: ParallelFunction, high: int) -> int:

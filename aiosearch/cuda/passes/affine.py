@@ -20,8 +20,9 @@ threads makes a difference.
 Where no loop of a nest is independent, it is tried as several: each loop in it is distributed over
 single stores, and the outer one over what that leaves. Where that is no help either, the outer loop
 may launch what is in it, if most of that is independent; what is between, such as a norm that all
-columns are divided by, then becomes kernels of one thread. The last try is another order of the
-statements, which `reordering` writes.
+columns are divided by, then becomes kernels of one thread. Then another order of the statements is
+tried, which `reordering` writes, and last each loop in three, below, at and above the counter of a
+loop around it: what all other iterations read is often what the one in the middle writes.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from ..ir.operations import (
     Alloc,
@@ -47,7 +49,6 @@ from ..ir.operations import (
     Region,
     Store,
     While,
-    inner,
     operands,
     regions,
     results,
@@ -56,10 +57,20 @@ from ..ir.operations import (
     with_regions,
 )
 from ..ir.types import ScalarType
-from .coarsening import NewValues
-from .dependences import CountedRange, NestAccess, Relation, outermost, overlap
+from .coalesced_access import LoopRegisters, in_memory
+from .coarsening import NewValues, renumbered
+from .dependences import (
+    CountedRange,
+    NestAccess,
+    Relation,
+    changing,
+    extremes,
+    outermost,
+    overlap,
+    same_iteration,
+)
 from .effects import AffineForm, Definitions
-from .reordering import Rewriting, orders, statements
+from .reordering import Rewriting, computed, orders, statements
 from .rewriter import substituted
 from .simplification import simplified
 
@@ -69,6 +80,9 @@ _FEWEST_PER_LAUNCH = 4096
 """A loop around launches of fewer iterations each is run within one thread instead."""
 _SCATTERED, _SHARED = 4.0, 0.25
 """What an access costs that each lane does elsewhere, and one to a register or by all lanes."""
+_TRANSPOSED, _STREAMED = 1.5, 10.0
+"""The same where each lane reads on in its own row, turn after turn: rows that several rows of
+threads share, which are near, and rows that are read once, of which too many come from far."""
 _LITTLE = 16
 """The part of a loop's body that may stand between its launches, as its reciprocal."""
 _ALONE = "nothing"
@@ -120,6 +134,7 @@ class _Raising:
         self._prefix = prefix
         self._definitions = Definitions(function)
         self._numbers = NewValues(function)
+        self._registers = LoopRegisters(self._numbers, self._definitions, memory)
         self._read = _read(function.body)
         self._kernels: dict[str, ParallelFunction] = {}
         self._decisions: list[str] = []
@@ -127,6 +142,8 @@ class _Raising:
         """Of the launches since it was 0."""
         self._between = False
         """Whether what is looked at stands between launches."""
+        self._splits = False
+        """Whether what is looked at is a part of a loop."""
 
     def raised(self) -> RaisedFunction:
         body = self._block(self._function.body, ())
@@ -151,7 +168,8 @@ class _Raising:
     def _loop(self, loop: For, outer: tuple[CountedRange, ...]) -> list[Operation]:
         bounds = self._range(loop, outer)
         if bounds is None or not _fits_a_kernel(loop) or self._read & set(loop.results):
-            return [self._around(loop, outer if bounds is None else (*outer, bounds))]
+            around = outer if bounds is None else (*outer, bounds)
+            return [replace(loop, body=self._block(loop.body, around))]
         if self._iterations(loop, outer) < _FEWEST_ITERATIONS:
             return [loop]
         # What a loop carries is a number from turn to turn, which nobody reads behind it.
@@ -164,7 +182,8 @@ class _Raising:
         if independent:
             return self._launched((loop,), outer, independent)
         lines = self._in_parts(loop, outer) or self._launches(loop, outer, bounds)
-        return lines or self._reordered(loop, outer, bounds) or self._alone(loop, outer)
+        lines = lines or self._reordered(loop, outer, bounds) or self._split(loop, outer)
+        return lines or self._alone(loop, outer)
 
     def _alone(self, loop: For, outer: tuple[CountedRange, ...]) -> list[Operation]:
         """A nest in one thread; `_between` launches it becomes that with its neighbours."""
@@ -227,7 +246,7 @@ class _Raising:
         """The nest with its statements in the cheapest of all `orders` that can be launched."""
         if self._iterations(loop, outer) // bounds.trips < _FEWEST_PER_LAUNCH:
             return []
-        computed = _defined(loop)
+        inside = changing(loop)
 
         def meets(
             a: NestAccess,
@@ -235,9 +254,24 @@ class _Raising:
             relations: Mapping[IrValue, Relation],
             clock: tuple[IrValue, IrValue, Relation],
         ) -> bool:
-            return self._meet(a, b, relations, computed, clock)
+            return self._meet(a, b, relations, inside, clock)
 
-        listed = statements(loop, outer, self._range, self._accesses)
+        def touches(
+            load: Load, store: Store, loops: tuple[For, ...], around: tuple[For, ...]
+        ) -> bool:
+            here = outer
+            for item in loops:
+                span = self._range(item, here)
+                if span is None:
+                    return True
+                here = (*here, span)
+            place = self._access(load, load.result.type, False, here)
+            fixed = self._access(store, store.type, True, here[: len(outer) + len(around)])
+            return self._meet(place, fixed, same_iteration(here), inside)
+
+        whole = in_memory(loop, touches)
+        self._define(whole)
+        listed = statements(whole, outer, self._range, self._accesses)
         before = dict(self._kernels), list(self._decisions)
         least, best, kept = math.inf, list[Operation](), before
         for order, times in orders(listed, outer, meets):
@@ -253,6 +287,60 @@ class _Raising:
             self._kernels, self._decisions = dict(before[0]), list(before[1])
         self._kernels, self._decisions = kept
         return best
+
+    def _split(self, loop: For, outer: tuple[CountedRange, ...]) -> list[Operation]:
+        """The nest with its loops in three, below, at and above the counter of a loop around it."""
+        if self._splits or self._iterations(loop, outer) < _FEWEST_PER_LAUNCH:
+            return []
+        for item in reversed(outer):
+            above = self._numbers.value(item.counter.type)
+            following = Compute(above, "add", (item.counter, ConstantOperand(1, above.type)))
+            self._definitions.of[above] = following
+            parts = self._in_three(loop, item.counter, above, outer)
+            if len(parts) < 2:
+                continue
+            before = dict(self._kernels), list(self._decisions)
+            self._splits = True
+            lines = [line for part in parts for line in self._loop(part, outer)]
+            self._splits = False
+            alone = [item for item in self._decisions[len(before[1]) :] if item.endswith(_ALONE)]
+            if not alone and not any(isinstance(line, For) for line in lines):
+                return [following, *lines]
+            self._kernels, self._decisions = before
+        return []
+
+    def _in_three(
+        self, loop: For, place: IrValue, above: IrValue, outer: tuple[CountedRange, ...]
+    ) -> list[For]:
+        """A loop up to, at and from behind a `place` that is in its range for certain."""
+        bounds = self._range(loop, outer)
+        if bounds is None or loop.step != 1 or loop.carried or loop.counter.type is not place.type:
+            return [loop]
+        form, ranges = AffineForm(((place, 1),), 0), {item.counter: item for item in outer}
+        for distance in (form.plus(bounds.least, -1), bounds.greatest.plus(form, -1)):
+            span = extremes(distance, ranges)
+            if span is None or span[0] < 0:
+                return [loop]
+        lines: list[Operation] = []
+        for line in loop.body.operations:
+            around = (*outer, bounds)
+            lines += self._in_three(line, place, above, around) if isinstance(line, For) else [line]
+        whole = replace(loop, body=Region(tuple(lines)))
+        ends = ((loop.low, place), (place, above), (above, loop.high))
+        return [self._copied(replace(whole, low=low, high=high)) for low, high in ends]
+
+    def _copied(self, loop: For) -> For:
+        """The same `For` with values of its own."""
+        alone = ParallelFunction("", (), Region((loop,)))
+        (copy,) = renumbered(alone, self._numbers).body.operations
+        assert isinstance(copy, For)
+        self._define(copy)
+        return copy
+
+    def _define(self, nest: For) -> None:
+        for line in walk(nest.body):
+            if isinstance(line, Compute | Load):
+                self._definitions.of[line.result] = line
 
     def _sequences(self, body: Region, outer: tuple[CountedRange, ...], each: int) -> Region | None:
         """A body in which all that touches memory is launched; none if what stands alone is much,
@@ -286,9 +374,6 @@ class _Raising:
                 inside.update(results(operation))
         return Region(tuple(lines), body.yields) if launched() else None
 
-    def _around(self, loop: For, outer: tuple[CountedRange, ...]) -> For:
-        return replace(loop, body=self._block(loop.body, outer))
-
     def _range(self, loop: For, outer: Sequence[CountedRange]) -> CountedRange | None:
         """Bounds of the counter over all iterations of the loops around it."""
         ends = []
@@ -296,7 +381,7 @@ class _Raising:
             form = self._definitions.affine(bound)
             if form is None:
                 return None
-            span = _extremes(form, {item.counter: item for item in outer})
+            span = extremes(form, {item.counter: item for item in outer})
             if span is None:
                 return None
             ends.append((span, greatest, form))
@@ -356,11 +441,12 @@ class _Raising:
         bounds = self._range(loop, outer)
         assert bounds is not None
         accesses = [self._accesses(Region(tuple(group)), (*outer, bounds)) for group in groups]
-        computed = _defined(loop)
+        computed = changing(loop)
         for place, earlier in enumerate(accesses):
             for later in accesses[place + 1 :]:
-                relations = {**_same(outer), loop.counter: bounds.later}
-                if self._any_meet(later, earlier, relations, computed):
+                relations = {**same_iteration(outer), loop.counter: bounds.later}
+                pairs = product(later, earlier)
+                if any(self._meet(*pair, relations, computed) for pair in pairs):
                     return [loop]
         return [replace(loop, body=part) for part in parts]
 
@@ -395,15 +481,6 @@ class _Raising:
         form = self._definitions.form(operation.address)
         return NestAccess(root, form, writes, type.size, loops)
 
-    def _any_meet(
-        self,
-        first: Sequence[NestAccess],
-        second: Sequence[NestAccess],
-        relations: Mapping[IrValue, Relation],
-        computed: Collection[IrValue],
-    ) -> bool:
-        return any(self._meet(a, b, relations, computed) for a in first for b in second)
-
     def _meet(
         self,
         a: NestAccess,
@@ -430,13 +507,18 @@ class _Raising:
         assert bounds is not None
         chain = self._chain(bounds, outer)
         accesses = self._accesses(loop.body, (*outer, bounds))
-        computed = _defined(loop)
+        computed = changing(loop)
         chosen: list[CountedRange] = []
         remaining = [item for item in chain if item.loop.step == 1 and not item.loop.carried]
         while True:
             for item in remaining:
-                relations = {**_same(outer), **_same(chosen), item.counter: Relation.LESS}
-                if not self._any_meet(accesses, accesses, relations, computed):
+                relations = {
+                    **same_iteration(outer),
+                    **same_iteration(chosen),
+                    item.counter: Relation.LESS,
+                }
+                pairs = product(accesses, accesses)
+                if not any(self._meet(*pair, relations, computed) for pair in pairs):
                     chosen.append(item)
                     remaining.remove(item)
                     break
@@ -473,10 +555,11 @@ class _Raising:
         first = next(item for item in nest if not isinstance(item, Compute))
         at = getattr(first, "at", self._function.at)
         across = self._across(first, outer, independent) if isinstance(first, For) else None
-        down = next((item for item in independent if item is not across), None)
-        mapped = [item for item in (across, down) if item is not None]
-        names = {item.counter: axis for item, axis in zip(mapped, "xy", strict=False)}
-        block = _WIDE if down is not None else (_flat(mapped), 1)
+        # Rows beside each other are near in memory along the innermost of the other loops.
+        further = [item for item in reversed(independent) if item is not across]
+        mapped = [item for item in (across, *further) if item is not None][:3]
+        names = {item.counter: axis for item, axis in zip(mapped, "xyz", strict=False)}
+        block = (*self._shape(nest, outer, mapped), 1)
         lines: list[Operation] = []
         grid: list[Operand] = []
         lows: list[Operand] = []
@@ -484,13 +567,13 @@ class _Raising:
             low, count = self._extent(item, outer, independent, size, lines)
             lows.append(low)
             grid.append(count)
-        grid += [ConstantOperand(1, ScalarType.U32)] * (2 - len(grid))
+        grid += [ConstantOperand(1, ScalarType.U32)] * (3 - len(grid))
         kernel = self._kernel(nest, mapped, lows, names)
         self._kernels[kernel.name] = kernel
         which = " and ".join(item.counter.hint for item in mapped) or _ALONE
         self._decisions.append(f"{at}: threads along {which}")
-        self._cost += self._reached(nest, outer, across)
-        shape = [ConstantOperand(size, ScalarType.U32) for size in (1, *block, 1)]
+        self._cost += self._reached(nest, outer, across, names)
+        shape = [ConstantOperand(size, ScalarType.U32) for size in block]
         call = CallOperation(
             "launch",
             (
@@ -505,11 +588,40 @@ class _Raising:
         )
         return [*lines, call]
 
+    def _shape(
+        self,
+        nest: Sequence[Operation],
+        outer: tuple[CountedRange, ...],
+        mapped: Sequence[CountedRange],
+    ) -> tuple[int, int]:
+        """The threads of a block: tiles where rows share what they read, long rows elsewhere."""
+        if len(mapped) < 2:
+            return _flat(mapped), 1
+        counters = {item.counter for item in mapped}
+        loops = [item for item in walk(Region(tuple(nest))) if isinstance(item, For)]
+        if any(item.counter not in counters for item in loops):
+            return _WIDE
+        across, down = (item.counter for item in mapped[:2])
+        for access in self._accesses(Region(tuple(nest)), outer):
+            factors = {} if access.form is None else dict(access.form.terms)
+            step = factors.get(across, 0)
+            if (
+                access.form is None
+                or step not in (0, access.size)
+                or (step and down not in factors)
+            ):
+                return _WIDE
+        wide, high = _WIDE
+        while high > 1 and wide < mapped[0].trips:
+            wide, high = 2 * wide, high // 2
+        return wide, high
+
     def _reached(
         self,
         nest: Sequence[Operation],
         outer: tuple[CountedRange, ...],
         across: CountedRange | None,
+        mapped: Collection[IrValue],
     ) -> float:
         """What a launch costs in the innermost loops, by how lanes reach memory, in loads."""
         accesses = self._accesses(Region(tuple(nest)), outer)
@@ -527,6 +639,8 @@ class _Raising:
                 total += _SCATTERED
             elif still or not step:
                 total += _SHARED
+            elif inner and inner not in mapped and factors.get(inner) == access.size:
+                total += _TRANSPOSED if len(mapped) > 1 else _STREAMED
             else:
                 total += 1 if step == access.size else _SCATTERED
         longest = max((item.loops for item in accesses), key=len, default=())
@@ -547,7 +661,7 @@ class _Raising:
         if least is None or greatest is None or not (least.terms or greatest.terms):
             fixed = ConstantOperand(-(-item.trips // size), ScalarType.U32)
             return ConstantOperand(item.low, type), fixed
-        low, high = (self._computed(form, type, lines) for form in (least, greatest))
+        low, high = (computed(form, type, self._numbers, lines) for form in (least, greatest))
         # An empty range has one block, whose threads find that they have nothing to do.
         apart, above, blocks, whole = (self._numbers.value(type) for _ in range(4))
         count = self._numbers.value(ScalarType.U32)
@@ -561,19 +675,6 @@ class _Raising:
             Compute(count, "cast", (whole,)),
         ]
         return low, count
-
-    def _computed(self, form: AffineForm, type: ScalarType, lines: list[Operation]) -> Operand:
-        """The value of a form, from `lines` that are added."""
-        total: Operand = ConstantOperand(form.constant, type)
-        for value, factor in form.terms:
-            wide, product, following = (self._numbers.value(type) for _ in range(3))
-            lines += [
-                Compute(wide, "cast", (value,)),
-                Compute(product, "mul", (wide, ConstantOperand(factor, type))),
-                Compute(following, "add", (product, total)),
-            ]
-            total = following
-        return total
 
     def _across(
         self, loop: For, outer: tuple[CountedRange, ...], independent: Sequence[CountedRange]
@@ -623,7 +724,7 @@ class _Raising:
         name = f"{self._prefix}{len(self._kernels)}"
         at = mapped[0].loop.at if mapped else self._function.at
         function = ParallelFunction(name, parameters, whole, (), True, at)
-        return replace(function, body=simplified(self._with_registers(whole)))
+        return replace(function, body=simplified(self._registers.block(whole)))
 
     def _index(
         self, axis: str, item: CountedRange, low: Operand, lines: list[Operation]
@@ -674,86 +775,6 @@ class _Raising:
             lines.append(If(inside, inner_body, Region(), (), operation.at))
         return Region(tuple(lines), block.yields)
 
-    # --- memory that a loop keeps coming back to
-
-    def _with_registers(self, block: Region) -> Region:
-        """What a loop reads and writes at one place in each iteration is carried by the loop."""
-        lines: list[Operation] = []
-        for operation in block.operations:
-            inner = tuple(self._with_registers(item) for item in regions(operation))
-            operation = with_regions(operation, inner) if inner else operation
-            if isinstance(operation, For):
-                hoisted, operation = _hoisted(operation)
-                lines += hoisted
-                lines += self._in_register(operation)
-            else:
-                lines.append(operation)
-        return Region(tuple(lines), block.yields)
-
-    def _in_register(self, loop: For) -> list[Operation]:
-        body = loop.body.operations
-        inside = {item for operation in walk(loop.body) for item in results(operation)}
-        inside |= {loop.counter, *loop.carried}
-        stores = [item for item in body if isinstance(item, Store)]
-        if loop.carried or len(stores) != 1 or any(map(regions, body)):
-            return [loop]
-        (store,) = stores
-        loads = [item for item in body if isinstance(item, Load)]
-        same = [item for item in loads if item.address == store.address]
-        if len(same) != 1 or any(
-            item in inside for item in (store.address.base, store.address.index)
-        ):
-            return [loop]
-        memory = self._piece(store)
-        if memory is None or any(
-            self._piece(item) in (memory, None) for item in loads if item is not same[0]
-        ):
-            return [loop]
-        (load,) = same
-        if body.index(load) > body.index(store) or load.result.type is not store.type:
-            return [loop]
-        carried, result = (self._numbers.value(store.type) for _ in range(2))
-        before = self._numbers.value(store.type)
-        lines = tuple(item for item in body if item is not load and item is not store)
-        final = carried if store.value == load.result else store.value
-        turned = substituted(Region(lines, (final,)), {load.result: carried})
-        whole = replace(loop, carried=(carried,), initial=(before,), body=turned, results=(result,))
-        runs = self._numbers.value(ScalarType.BOOL)
-        # A loop without iterations touches nothing, so neither may what stands around it now.
-        guarded = Region(
-            (
-                replace(load, result=before),
-                whole,
-                replace(store, value=result),
-            )
-        )
-        compare = Compute(runs, "lt" if loop.step > 0 else "gt", (loop.low, loop.high))
-        return [compare, If(runs, guarded, Region(), (), loop.at)]
-
-    def _piece(self, access: Load | Store) -> int | None:
-        root = self._definitions.root(access.address.base)
-        return None if root is None else self._memory.get(root)
-
-
-def _hoisted(loop: For) -> tuple[list[Operation], For]:
-    """What is computed in a loop from what is outside of it, and the loop without that."""
-    inside = {loop.counter, *loop.carried}
-    before: list[Operation] = []
-    lines: list[Operation] = []
-    for operation in loop.body.operations:
-        if isinstance(operation, Compute) and not inside & set(operands(operation)):
-            before.append(operation)
-            continue
-        lines.append(operation)
-        inside.update(results(operation))
-    return before, replace(loop, body=Region(tuple(lines), loop.body.yields))
-
-
-def _defined(loop: For) -> set[IrValue]:
-    """All values that may differ in another iteration of the `loop`."""
-    nest = walk(Region((loop,)))
-    return {item for line in nest for item in (*results(line), *inner(line))}
-
 
 def _read(block: Region) -> set[Operand]:
     """All that operations of a block use, or that leaves its branches and loops."""
@@ -775,19 +796,3 @@ def _fits_a_kernel(loop: For) -> bool:
     return not any(
         isinstance(item, CallOperation | Atomic | Alloc | While) for item in walk(loop.body)
     )
-
-
-def _same(loops: Sequence[CountedRange]) -> dict[IrValue, Relation]:
-    return {item.counter: Relation.SAME for item in loops}
-
-
-def _extremes(form: AffineForm, ranges: Mapping[IrValue, CountedRange]) -> tuple[int, int] | None:
-    """The least and the greatest value of a form."""
-    low = high = form.constant
-    for value, factor in form.terms:
-        bounds = ranges.get(value)
-        if bounds is None:
-            return None
-        ends = sorted((factor * bounds.low, factor * bounds.high))
-        low, high = low + ends[0], high + ends[1]
-    return low, high

@@ -314,7 +314,7 @@ def _injective(terms: Sequence[tuple[str, int]], size: int, grid: Dims, block: D
 def _joined(first: ParallelFunction, second: ParallelFunction) -> ParallelFunction:
     """One kernel that does both for each thread; the second's values get other numbers."""
     numbers = NewValues(first)
-    renamed = _renumbered(second, numbers)
+    renamed = renumbered(second, numbers)
     names = {item.name for item in first.parameters}
     parameters = tuple(
         replace(item, name=f"{item.name}_{second.name}" if item.name in names else item.name)
@@ -350,7 +350,7 @@ class NewValues:
         return IrValue(self._last, type, hint)
 
 
-def _renumbered(function: ParallelFunction, numbers: NewValues) -> ParallelFunction:
+def renumbered(function: ParallelFunction, numbers: NewValues) -> ParallelFunction:
     """The function with new values, so that it can stand beside another one."""
     renamed: dict[IrValue, IrValue] = {}
 

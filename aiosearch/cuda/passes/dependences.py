@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from ..ir.operations import For, IrValue
+from ..ir.operations import For, IrValue, Region, inner, results, walk
 from .effects import AffineForm
 
 _MOST_INEQUALITIES = 300
@@ -145,6 +145,45 @@ def outermost(
             terms[first] = terms.get(first, 0) + factor * number
     listed = sorted(terms.items(), key=lambda item: item[0].number)
     return AffineForm(tuple((first, number) for first, number in listed if number), constant)
+
+
+def changing(loop: For) -> set[IrValue]:
+    """All values that may differ in another iteration of a `loop`."""
+    nest = walk(Region((loop,)))
+    return {item for line in nest for item in (*results(line), *inner(line))}
+
+
+def same_iteration(loops: Sequence[CountedRange]) -> dict[IrValue, Relation]:
+    """That counters of these `loops` are the same."""
+    return {item.counter: Relation.SAME for item in loops}
+
+
+def extremes(form: AffineForm, ranges: Mapping[IrValue, CountedRange]) -> tuple[int, int] | None:
+    """The least and the greatest value of a form, with counters in their `ranges`."""
+    low = high = form.constant
+    for value, factor in form.terms:
+        bounds = ranges.get(value)
+        if bounds is None:
+            return None
+        ends = sorted((factor * bounds.low, factor * bounds.high))
+        low, high = low + ends[0], high + ends[1]
+    return low, high
+
+
+def apart(
+    between: AffineForm, counter: IrValue, bounds: tuple[AffineForm, AffineForm], size: int
+) -> bool:
+    """Whether two places are `size` bytes apart all through a loop, `between` being the distance.
+
+    From x[i] to x[j] it is 8 j - 8 i, which for j up to i - 1 is -8 at most.
+    """
+    factor = dict(between.terms).get(counter, 0)
+    still = between.plus(AffineForm(((counter, factor),), 0), -1)
+    least, greatest = (
+        still.plus(item, factor) for item in (bounds if factor > 0 else bounds[::-1])
+    )
+    above = not least.terms and least.constant >= size
+    return above or (not greatest.terms and greatest.constant <= -size)
 
 
 # --- inequalities

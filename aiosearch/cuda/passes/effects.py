@@ -9,6 +9,7 @@ and the form is different for any two threads, they meet in the same thread or n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..ir.operations import (
@@ -39,6 +40,20 @@ class AffineForm:
 
     terms: tuple[tuple[IrValue, int], ...]
     constant: int
+
+    @staticmethod
+    def of(terms: Iterable[tuple[IrValue, int]], constant: int) -> AffineForm:
+        """The form with these `terms`, of which several may be of one value."""
+        total: dict[IrValue, int] = {}
+        for value, factor in terms:
+            total[value] = total.get(value, 0) + factor
+        listed = sorted(total.items(), key=lambda item: item[0].number)
+        return AffineForm(tuple((value, factor) for value, factor in listed if factor), constant)
+
+    def plus(self, second: AffineForm, factor: int = 1) -> AffineForm:
+        """This form and `factor` times a second."""
+        terms = [(value, factor * number) for value, number in second.terms]
+        return AffineForm.of([*self.terms, *terms], self.constant + factor * second.constant)
 
 
 @dataclass(frozen=True, slots=True)

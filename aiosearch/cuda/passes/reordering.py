@@ -75,9 +75,11 @@ def statements(
     """The stores of a nest in order; none if anything but a `For` that counts up is around them."""
     collected: list[Statement] = []
 
-    def visit(block: Region, loops: tuple[CountedRange, ...]) -> bool:
-        pure: list[Operation] = []
-        lines: list[Operation] = []
+    def visit(
+        block: Region, loops: tuple[CountedRange, ...], arithmetic: Sequence[Operation]
+    ) -> bool:
+        pure = list(arithmetic)
+        lines = list(arithmetic)
         for operation in block.operations:
             match operation:
                 case Compute():
@@ -94,7 +96,7 @@ def statements(
                     lines = list(pure)
                 case For(step=1, carried=()):
                     bounds = ranged(operation, (*outer, *loops))
-                    if bounds is None or not visit(operation.body, (*loops, bounds)):
+                    if bounds is None or not visit(operation.body, (*loops, bounds), pure):
                         return False
                     lines = list(pure)
                 case _:
@@ -102,7 +104,7 @@ def statements(
         return True
 
     bounds = ranged(loop, outer)
-    if bounds is None or loop.step != 1 or not visit(loop.body, (bounds,)):
+    if bounds is None or loop.step != 1 or not visit(loop.body, (bounds,), ()):
         return []
     # What is read once for several stores belongs to none of them alone.
     defined = {item for first in collected for line in first.operations for item in results(line)}
@@ -214,7 +216,7 @@ class Rewriting:
         for item in statement.loops:
             counter = AffineForm(((counters[item.counter], 1),), 0)
             least, greatest = (_renamed(form, counters) for form in (item.least, item.greatest))
-            forms += [_minus(counter, least), _minus(greatest, counter)]
+            forms += [counter.plus(least, -1), greatest.plus(counter, -1)]
         bounds: list[tuple[AffineForm, AffineForm]] = []
         derived: list[AffineForm] = []
         for place in reversed(range(len(names))):
@@ -230,7 +232,7 @@ class Rewriting:
                 return None
             bounds.insert(0, pair)
             # An iteration of this loop is one of the loops around it, too, which it bounds so.
-            derived.append(_minus(pair[1], pair[0]))
+            derived.append(pair[1].plus(pair[0], -1))
         for form in forms:  # what bounds the time itself has to hold in the whole loop over it
             if not any(value in names for value, _ in form.terms) and _extreme(form, boxes) < 0:
                 return None
@@ -248,7 +250,11 @@ class Rewriting:
             around: list[Operation] = []
             counter = counters[item.counter]
             high = replace(greatest, constant=greatest.constant + 1)
-            low, end = (self._computed(form, counter.type, around) for form in (least, high))
+            low, end = (
+                computed(form, counter.type, self._numbers, around) for form in (least, high)
+            )
+            added = (line for line in around if isinstance(line, Compute))
+            self._definitions.of.update({line.result: line for line in added})
             loop = For(counter, low, end, 1, (), (), Region(tuple(lines)), (), item.loop.at)
             lines = [*around, loop]
         return lines
@@ -269,37 +275,27 @@ class Rewriting:
             copied.append(operation)
         return copied
 
-    def _computed(self, form: AffineForm, type: ScalarType, lines: list[Operation]) -> Operand:
-        """The value of a form, from lines that are added."""
-        total: Operand = ConstantOperand(form.constant, type)
-        for value, factor in form.terms:
-            product, following = (self._numbers.value(type) for _ in range(2))
-            added: list[Compute] = [
-                Compute(product, "mul", (value, ConstantOperand(factor, type))),
-                Compute(following, "add", (product, total)),
-            ]
-            self._definitions.of.update({item.result: item for item in added})
-            lines += added
-            total = following
-        return total
+
+def computed(
+    form: AffineForm, type: ScalarType, numbers: NewValues, lines: list[Operation]
+) -> Operand:
+    """The value of a form, from `lines` that are added."""
+    total: Operand = ConstantOperand(form.constant, type)
+    for value, factor in form.terms:
+        operand = value
+        if value.type is not type:
+            operand = numbers.value(type)
+            lines.append(Compute(operand, "cast", (value,)))
+        product, following = (numbers.value(type) for _ in range(2))
+        lines.append(Compute(product, "mul", (operand, ConstantOperand(factor, type))))
+        lines.append(Compute(following, "add", (product, total)))
+        total = following
+    return total
 
 
 def _renamed(form: AffineForm, counters: Mapping[IrValue, IrValue]) -> AffineForm:
     terms = [(counters.get(value, value), factor) for value, factor in form.terms]
-    return _sum(terms, form.constant)
-
-
-def _minus(first: AffineForm, second: AffineForm) -> AffineForm:
-    negative = [(value, -factor) for value, factor in second.terms]
-    return _sum([*first.terms, *negative], first.constant - second.constant)
-
-
-def _sum(terms: Sequence[tuple[IrValue, int]], constant: int) -> AffineForm:
-    total: dict[IrValue, int] = {}
-    for value, factor in terms:
-        total[value] = total.get(value, 0) + factor
-    listed = sorted(total.items(), key=lambda item: item[0].number)
-    return AffineForm(tuple((value, factor) for value, factor in listed if factor), constant)
+    return AffineForm.of(terms, form.constant)
 
 
 def _extreme(form: AffineForm, boxes: Mapping[IrValue, tuple[int, int]]) -> float:
@@ -320,19 +316,25 @@ def _bounds(
     upper: list[AffineForm] = []
     for form in forms:
         factor = dict(form.terms)[counter]
-        remaining = _sum([item for item in form.terms if item[0] != counter], form.constant)
+        remaining = AffineForm.of(
+            [item for item in form.terms if item[0] != counter], form.constant
+        )
         if factor == 1:
-            lower.append(_minus(AffineForm((), 0), remaining))
+            lower.append(AffineForm((), 0).plus(remaining, -1))
         elif factor == -1:
             upper.append(remaining)
         else:
             return None
     first = next(
-        (item for item in lower if all(_extreme(_minus(item, low), boxes) >= 0 for low in lower)),
+        (item for item in lower if all(_extreme(item.plus(low, -1), boxes) >= 0 for low in lower)),
         None,
     )
     last = next(
-        (item for item in upper if all(_extreme(_minus(high, item), boxes) >= 0 for high in upper)),
+        (
+            item
+            for item in upper
+            if all(_extreme(high.plus(item, -1), boxes) >= 0 for high in upper)
+        ),
         None,
     )
     return None if first is None or last is None else (first, last)
