@@ -2,10 +2,10 @@
 
 `uv run --group bench python benchmarks/scalars.py [--every 1] [--plain] [NAME ...]`
 
-Goes through all floats, or every so many, against NumPy's results in 64 bits; `erf`, `erfc` and
-`lgamma`, which NumPy lacks, against ours in 64 bits, which the tests hold against series. Two
-operands are drawn, as many. Then the time of an element where all lie in the second cache, beside
-NumPy's.
+Goes through all floats, or every so many, against NumPy's results in 64 bits; `erf`, `erfc`,
+`lgamma` and `digamma`, which NumPy lacks, against ours in 64 bits, which the tests hold against
+series. Two operands are drawn, as many. Then the time of an element where all lie in the second
+cache, beside NumPy's.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ CHUNK = 1 << 20
 TIMED = 1 << 14
 PLACES, EDGE = 1 << 16, 1e-3
 """Of a float to one of a bf16; and how near to the largest float a result counts no more."""
-PAIRS = (Operation.MAXIMUM, Operation.MINIMUM, Operation.POW)
+PAIRS = (Operation.MAXIMUM, Operation.MINIMUM, Operation.POW, Operation.REM)
 """What takes two operands."""
-ABOVE_ZERO = (Operation.LGAMMA,)
+ABOVE_ZERO = (Operation.DIGAMMA, Operation.LGAMMA)
 """What has an error in places for operands above zero alone."""
-LACKED = (Operation.ERF, Operation.ERFC, Operation.LGAMMA)
+LACKED = (Operation.DIGAMMA, Operation.ERF, Operation.ERFC, Operation.LGAMMA)
 """What NumPy does not have."""
 
 

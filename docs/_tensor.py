@@ -55,6 +55,7 @@ WORDS = {
     "matmul": "`[…, m, k]` by `[…, k, n]` is `[…, m, n]`; leading axes of size one are repeated",
     "rem": "what is left of `x / y` rounded towards zero, with the sign of `x`",
     "lgamma": "the logarithm of the absolute value of the gamma function",
+    "digamma": "the slope of `lgamma`",
     "take": "the elements of `x` at the places `y` along an axis; other axes of size one are"
     " repeated, and a place outside of the axis is moved to its nearest end",
     "scatter_add": "`x`, with each element of `z` added at its place `y` along an axis; what is"

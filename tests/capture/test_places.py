@@ -22,6 +22,7 @@ ROWS = np.array([0, 5, -1, 7, 2, -9, 3], np.int32)
 """Some of them outside of an axis of six, on both sides."""
 LABELS = np.array([4, 0, -1, 9, 2, -8], np.int32)
 TABLE = np.stack([LABELS, LABELS[::-1]], 1)
+TABLE3 = np.random.default_rng(3).integers(-1, 4, (6, 5)).astype(np.int32)
 UPDATES = np.random.default_rng(2).normal(size=(7, 5)).astype(np.float32)
 
 GATHERS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -80,6 +81,21 @@ SCATTERS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     ),
     "clipped": (lambda x, i, u: x.at[i].add(u, mode="clip"), (X, ROWS, UPDATES)),
     "dropped": (lambda x, i, u: x.at[i].add(u, mode="drop"), (X, ROWS, UPDATES)),
+    "largest of segments": (lambda x, i: jax.ops.segment_max(x, i, 6), (UPDATES, ROWS)),
+    "smallest of segments": (lambda x, i: jax.ops.segment_min(x, i, 6), (UPDATES, ROWS)),
+    "largest with NaN": (
+        lambda x, i, u: x.at[i].max(u / (u - u[0])),
+        (X, ROWS, UPDATES),
+    ),
+    "largest of columns": (
+        lambda x, i, u: x.at[:, i].max(u),
+        (X, LABELS, X[:, :1] * np.ones(6, np.float32)),
+    ),
+    "smallest that are clipped": (
+        lambda x, i, u: x.at[i].min(u, mode="clip"),
+        (X, ROWS, UPDATES),
+    ),
+    "largest in a batch": (jax.vmap(lambda x, i: jax.ops.segment_max(x, i, 3)), (X, TABLE3)),
 }
 
 TIED = np.array([[1, 3, 3, -2], [np.nan, 5, np.nan, 5], [0, -0.0, 0, -1], [-5, -5, -5, -5]])
@@ -99,6 +115,13 @@ PLACES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "places of the largest": (lambda x: jax.lax.top_k(x, 3)[1], (TIED[[0, 3]],)),
     "largest with NaN": (lambda x: jax.lax.top_k(x, 3)[0], (TIED[:2],)),
     "largest down": (lambda x: jax.lax.top_k(x, 2, axis=0)[0], (X,)),
+    "sorted": (lambda x: jnp.sort(x, 0), (X,)),
+    "sorted with NaN and ties": (lambda x: jnp.sort(x, 1), (TIED,)),
+    "sorted from the largest": (lambda x: jnp.sort(x, descending=True), (TIED,)),
+    "places in order": (lambda x: jnp.argsort(x, 1), (TIED,)),
+    "whole numbers in order": (lambda x: jnp.sort(x, 0), (TABLE,)),
+    "beside its keys": (lambda x: jax.lax.sort((x, x * 2), num_keys=1)[1], (X,)),
+    "median": (lambda x: jnp.median(x, 0), (X,)),
     "a row replaced": (lambda x: x.at[2].set(x[0] * 2), (X,)),
     "an element replaced": (lambda x: x.at[1, -1].set(7), (X,)),
     "a column replaced": (lambda x: x.at[:, 1].set(jnp.sin(x[:, 0])), (X,)),
@@ -117,6 +140,10 @@ PLACES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "modulo of whole numbers": (lambda x: x % 3, (TABLE,)),
     "lgamma": (lambda x: jax.lax.lgamma(jnp.abs(x) * 4 + 3), (X,)),
     "poles of lgamma": (jax.lax.lgamma, (np.array([0, -1, -2, 1, np.inf], np.float32),)),
+    "digamma": (lambda x: jax.lax.digamma(jnp.abs(x) * 4 + 0.1), (X,)),
+    "digamma below zero": (lambda x: jax.lax.digamma(jnp.tanh(x) / 4 - 0.5), (X,)),
+    "poles of digamma": (jax.lax.digamma, (np.array([0, -1, 1, np.inf, -np.inf], np.float32),)),
+    "gradient of lgamma": (jax.grad(lambda x: jnp.sum(jax.lax.lgamma(x * x + 1))), (X,)),
     "inverse hyperbolic tangent": (lambda x: jnp.arctanh(x / 4), (X,)),
     "its ends": (jnp.arctanh, (np.array([0, 1, -1, 2, 1e-30], np.float32),)),
     "whole power": (lambda n: jnp.float32(0.9) ** n, (np.arange(4, dtype=np.int32),)),

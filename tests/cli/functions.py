@@ -35,20 +35,25 @@ def summed(x: jax.Array) -> jax.Array:
     return x.sum()
 
 
+def rising(x: jax.Array) -> jax.Array:
+    """In order, by two keys, which is no part of a program."""
+    return jax.lax.sort((x, x), num_keys=2)[0]
+
+
 def in_order(x: jax.Array) -> jax.Array:
-    return jnp.sort(x)
+    return rising(x)
 
 
 def in_order_too(x: jax.Array) -> jax.Array:
-    return -jnp.flip(jnp.sort(-x))
+    return -jnp.flip(rising(-x))
 
 
 def in_reverse(x: jax.Array) -> jax.Array:
-    return jnp.flip(jnp.sort(x))
+    return jnp.flip(rising(x))
 
 
 def largest(x: jax.Array) -> jax.Array:
-    return jnp.sort(x)[-1:]
+    return rising(x)[-1:]
 
 
 def at_random(x: jax.Array) -> jax.Array:

@@ -13,7 +13,6 @@ from testkit.kernels.native_run import KINDS, drawn, program
 from testkit.kernels.pallas_run import results
 from testkit.programs.every_operator import (
     IN_GRAPHS,
-    NO_KERNELS,
     POINTWISE,
     SIZES,
     SPECIAL,
@@ -48,16 +47,8 @@ def right_by_both(made: Program, given: Sequence[Any] | None = None) -> None:
 
 
 def test_no_operator_is_left_out() -> None:
-    named = {*POINTWISE, *NO_KERNELS, *names(others(DType.F32)), *IN_GRAPHS}
+    named = {*POINTWISE, *names(others(DType.F32)), *IN_GRAPHS}
     assert named == set(OPERATORS)
-
-
-@pytest.mark.parametrize("name", sorted(NO_KERNELS))
-def test_what_no_kernel_computes_is_refused(name: str) -> None:
-    x = tensor("X", DType.F32, (6,))
-    operands = (x,) * (OPERATORS[name].arity or 0)
-    with pytest.raises(LoweringError, match=f"no kernel computes {name}"):
-        lower(program(apply(name, *operands)))
 
 
 def test_many_places_of_a_long_axis_are_refused() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 from answers import Remembering
+from testkit.programs.opaque import unread
 
 from aiosearch import AiosearchError
 from aiosearch.codegen.native import llvm_library
@@ -125,7 +126,7 @@ async def test_the_code_gives_the_tree_that_the_function_gives(
 async def test_what_a_loop_runs_is_searched_and_put_into_it(store: Results) -> None:
     def f(a: jax.Array, b: jax.Array) -> Any:
         def step(at: int, state: Any) -> Any:
-            return traced(state[1], b), jnp.sort(state[1])
+            return traced(state[1], b), unread(state[1])
 
         return jax.lax.fori_loop(0, 3, step, (jnp.zeros(()), a))[0]
 
@@ -136,7 +137,7 @@ async def test_what_a_loop_runs_is_searched_and_put_into_it(store: Results) -> N
     options: Any = {"effort": "quick", "target": "cpu", "kernels": False}
     async with MockExecutor(forms) as opened:
         made = await optimize(f, A, B, results=store, executor=opened, **options)
-    assert [one.partition(" ")[0] for one in made.report.left_alone] == ["sort"]
+    assert [one.partition(" ")[0] for one in made.report.left_alone] == ["reduce_precision"]
     assert [one.answer.faster for one in made.report.found] == [True]
     assert made.lacks == "a part of it stands in a scan"
     assert made(A, B) == pytest.approx(float(f(A, B)), rel=1e-5)

@@ -9,6 +9,7 @@ computed places; each other one is whole, or walked together with an axis of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -415,16 +416,22 @@ def _inside(indices: TracedValue, size: int) -> TracedValue:
     return pointwise("minimum", low, high, dtype=DType.BOOL)
 
 
-@reads("scatter-add")
-def _scatter_add(
-    x: TracedValue,
-    indices: TracedValue,
-    updates: TracedValue,
-    dimension_numbers: Any,
-    mode: Any = None,
-    **params: object,
-) -> TracedValue:
-    numbers = dimension_numbers
+@dataclass(frozen=True)
+class ScatteredUpdates:
+    """What a scatter with computed indices puts where; all with the axes in one order, of which
+    `axis` counts places, indices and updates."""
+
+    target: TracedValue
+    indices: TracedValue
+    updates: TracedValue
+    axis: int
+    back: list[int]
+    """The order in which the axes of the result are those of the array again."""
+
+
+def _scattered(
+    x: TracedValue, indices: TracedValue, updates: TracedValue, numbers: Any, mode: Any
+) -> ScatteredUpdates:
     batched = map(_integers, (numbers.operand_batching_dims, numbers.scatter_indices_batching_dims))
     batching = dict(zip(*batched, strict=True))
     window_dims = _integers(numbers.update_window_dims)
@@ -450,7 +457,61 @@ def _scatter_add(
         last = _place_of(x.shape[through.axis] - 1)
         table = pointwise("maximum", pointwise("minimum", table, last), _place_of(0))
     shape = (*table.shape[: axis + 1], *target.shape[axis + 1 :])
-    added = reshaped(transposed(updates, order).full(), shape)
-    total = apply("scatter_add", target.full(), table.full(), added, axis=axis)
+    put = whole(reshaped(transposed(updates, order).full(), shape), updates.dtype)
     back = [through.order.index(place) for place in range(x.rank)]
-    return transposed(whole(total, x.dtype), back)
+    return ScatteredUpdates(target, table, put, axis, back)
+
+
+@reads("scatter-add")
+def _scatter_add(
+    x: TracedValue,
+    indices: TracedValue,
+    updates: TracedValue,
+    dimension_numbers: Any,
+    mode: Any = None,
+    **params: object,
+) -> TracedValue:
+    to = _scattered(x, indices, updates, dimension_numbers, mode)
+    total = apply(
+        "scatter_add", to.target.full(), to.indices.full(), to.updates.full(), axis=to.axis
+    )
+    return transposed(whole(total, x.dtype), to.back)
+
+
+MOST_PLACES = 32
+"""Places of which each is compared with every index where the largest update is looked for."""
+
+
+def _declare_extreme_scatter(primitive: str, operator: str, reduction: str, nothing: float) -> None:
+    @reads(primitive)
+    def rule(
+        x: TracedValue,
+        indices: TracedValue,
+        updates: TracedValue,
+        dimension_numbers: Any,
+        mode: Any = None,
+        **params: object,
+    ) -> TracedValue:
+        """The largest or smallest of an element and all updates whose index is its place."""
+        demand(x.dtype in FLOATING, f"of {x.dtype}")
+        to = _scattered(x, indices, updates, dimension_numbers, mode)
+        count, rank = to.target.shape[to.axis], x.rank
+        demand(count <= MOST_PLACES, f"along an axis of {count}, which XLA does best")
+        # The updates get an axis of their own, behind all others.
+        behind = [*(at for at in range(rank) if at != to.axis), to.axis]
+
+        def compared(value: TracedValue) -> TracedValue:
+            moved = transposed(value, behind)
+            return moved.over((*moved.shape[: to.axis], 1, *moved.shape[to.axis :]))
+
+        shape = tuple(count if at == to.axis else 1 for at in range(rank + 1))
+        places = whole(apply("iota", shape=shape, axis=to.axis, dtype=DType.I32), DType.I32)
+        meets = pointwise("equal", compared(to.indices), places, dtype=DType.BOOL)
+        none = uniform(nothing, (), x.dtype)
+        put = pointwise("select", meets, compared(to.updates), none)
+        most = whole(apply(reduction, put.full(), axes=(rank,), keep=False), x.dtype)
+        return transposed(pointwise(operator, to.target, most), to.back)
+
+
+_declare_extreme_scatter("scatter-max", "maximum", "max", -math.inf)
+_declare_extreme_scatter("scatter-min", "minimum", "min", math.inf)

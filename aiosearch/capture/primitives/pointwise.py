@@ -22,6 +22,7 @@ _SAME = {
     "add_any": "add",
     "and": "minimum",
     "cos": "cos",
+    "digamma": "digamma",
     "erf": "erf",
     "erfc": "erfc",
     "exp": "exp",

@@ -140,37 +140,72 @@ _declare_scan("cumlogsumexp", _log_of_sum)
 def _top_k(
     x: TracedValue, k: int, axis: int = -1, **params: object
 ) -> tuple[TracedValue, TracedValue]:
-    """The largest elements and their places, by how many come before each: those that are larger,
-    and of equal ones the first. NaN is the largest, and zeros are equal whatever their signs."""
+    """The largest elements and their places; of equal ones the first comes first."""
     axis %= x.rank
-    _demand_short(x, axis)
-    demand(x.dtype in FLOATING, "of whole numbers")
-    size, last = x.shape[axis], x.rank
-    order = [at for at in range(x.rank) if at != axis] + [axis]
-    row = transposed(x, order)
-    lead = row.shape[:-1]
-    here, there = row.over((*lead, size, 1)), row.over((*lead, 1, size))
-    beside = _places(x.rank + 1, size, last)
-    is_none = [pointwise("not_equal", side, side, dtype=DType.BOOL) for side in (here, there)]
-    larger = pointwise(
-        "maximum",
-        pointwise("less", here, there, dtype=DType.BOOL),
-        pointwise("minimum", _not(is_none[0]), is_none[1]),
-    )
-    as_large = pointwise(
-        "maximum", pointwise("less_equal", here, there, dtype=DType.BOOL), is_none[1]
-    )
-    earlier = pointwise("less", beside, _places(x.rank + 1, size, last - 1), dtype=DType.BOOL)
-    before = pointwise("select", earlier, as_large, larger)
+    places = whole(apply("iota", shape=x.shape, axis=axis, dtype=DType.I32), DType.I32)
+    values, chosen = _ordered(x, (x, places), axis, k, descending=True)
+    return values, chosen
+
+
+@reads("sort")
+def _sort(
+    keys: TracedValue, *values: TracedValue, dimension: int, num_keys: int = 1, **params: object
+) -> tuple[TracedValue, ...]:
+    """The elements in rising order, and what is beside them in the same one. Equal ones stay as
+    they are, which an order that need not be stable may do too."""
+    demand(num_keys == 1, "by several keys")
+    return _ordered(keys, (keys, *values), dimension, keys.shape[dimension], descending=False)
+
+
+def _ordered(
+    keys: TracedValue, values: Sequence[TracedValue], axis: int, count: int, descending: bool
+) -> tuple[TracedValue, ...]:
+    """The first `count` of all `values` along an axis, in the order of their `keys`, by how many
+    keys come before each: those that are less, or larger, and of equal ones the first. NaN is the
+    largest, and zeros are equal whatever their signs."""
+    _demand_short(keys, axis)
+    for value in (keys, *values):
+        demand(value.dtype in (*FLOATING, DType.I32), f"of {value.dtype}")
+    size, last = keys.shape[axis], keys.rank
+    order = [at for at in range(last) if at != axis] + [axis]
+    lead = tuple(keys.shape[at] for at in order[:-1])
+
+    def beside(value: TracedValue) -> TracedValue:
+        return transposed(value, order).over((*lead, 1, size))
+
+    here, there = transposed(keys, order).over((*lead, size, 1)), beside(keys)
+    first, second = (here, there) if descending else (there, here)
+    at, of = _places(last + 1, size, last - 1), _places(last + 1, size, last)
+    at_most, less = _less(first, second)
+    # No element is compared with itself, which rounding would seem to decide.
+    itself = pointwise("equal", of, at, dtype=DType.BOOL)
+    less = pointwise("select", itself, uniform(0, (), DType.BOOL), less)
+    earlier = pointwise("less", of, at, dtype=DType.BOOL)
+    before = pointwise("select", earlier, at_most, less)
     unit, zero = uniform(1, (), DType.I32), uniform(0, (), DType.I32)
     rank = _reduced("sum", pointwise("select", before, unit, zero), (last,))
-    number = _places(x.rank + 1, k, last - 1)
+    number = _places(last + 1, count, last - 1)
     chosen = pointwise("equal", rank.over((*lead, 1, size)), number, dtype=DType.BOOL)
-    nothing = uniform(0, (), x.dtype)
-    values = _reduced("sum", pointwise("select", chosen, there, nothing), (last,))
-    places = _reduced("sum", pointwise("select", chosen, beside, zero), (last,))
-    back = [order.index(at) for at in range(x.rank)]
-    return transposed(values, back), transposed(places, back)
+    back = [order.index(at) for at in range(last)]
+
+    def moved(value: TracedValue) -> TracedValue:
+        nothing = uniform(0, (), value.dtype)
+        picked = _reduced("sum", pointwise("select", chosen, beside(value), nothing), (last,))
+        return transposed(picked, back)
+
+    return tuple(map(moved, values))
+
+
+def _less(x: TracedValue, y: TracedValue) -> tuple[TracedValue, TracedValue]:
+    """Whether `x` is at most `y`, and whether it is less, where NaN is the largest and equal to
+    itself."""
+    at_most = pointwise("less_equal", x, y, dtype=DType.BOOL)
+    less = pointwise("less", x, y, dtype=DType.BOOL)
+    if x.dtype not in FLOATING:
+        return at_most, less
+    x_none, y_none = (pointwise("not_equal", side, side, dtype=DType.BOOL) for side in (x, y))
+    only = pointwise("minimum", _not(x_none), y_none)
+    return pointwise("maximum", at_most, y_none), pointwise("maximum", less, only)
 
 
 def _places(rank: int, size: int, axis: int) -> TracedValue:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...tensor.operators.pointwise import (
     COS,
+    DIGAMMA,
     ERF,
     ERFC,
     EXPM1,
@@ -16,6 +17,7 @@ from ...tensor.operators.pointwise import (
     LGAMMA,
     LOG1P,
     POW,
+    REM,
     ROUND,
     SIN,
     TANH,
@@ -51,6 +53,8 @@ NUMPY_OPERATIONS: dict[Operation, Callable[..., Any]] = {
     Operation.ROUND: ROUND.floats,
     Operation.POW: POW.floats,
     Operation.LGAMMA: LGAMMA.floats,
+    Operation.DIGAMMA: DIGAMMA.floats,
+    Operation.REM: REM.floats,
     Operation.LESS: _truth(np.less),
     Operation.LESS_EQUAL: _truth(np.less_equal),
     Operation.EQUAL: _truth(np.equal),

@@ -39,6 +39,7 @@ INTEGER_OPERATIONS = frozenset(
         Operation.MINIMUM,
         Operation.NEGATIVE,
         Operation.ABSOLUTE,
+        Operation.REM,
     }
 )
 """Operations whose result of whole numbers is whole."""

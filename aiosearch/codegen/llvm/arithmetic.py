@@ -280,7 +280,18 @@ class Arithmetic:
                 return self.vectors.binary("sub", self._zero_of(first), first)
             case Operation.ABSOLUTE:
                 return self.vectors.intrinsic("abs", *same, flags=["i1 false"])
+            case Operation.REM:
+                return self._integer_remainder(*same)
         return None
+
+    def _integer_remainder(self, x: LlvmValue, y: LlvmValue) -> LlvmValue:
+        """What is left of a quotient of integers; 0 where it is by -1 or 0, at which the processor
+        would stop: of the least number, or at all."""
+        unit = constant(1, y.scalar, y.lanes)
+        for stops in (0, -1):
+            there = self.vectors.compare("icmp eq", y, constant(stops, y.scalar, y.lanes))
+            y = self.vectors.select(there, unit, y)
+        return self.vectors.binary("srem", x, y)
 
     def _float_result(self, operation: Operation, same: Sequence[LlvmValue]) -> LlvmValue:
         """The result of an `operation` on floats."""

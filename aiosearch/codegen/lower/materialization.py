@@ -56,6 +56,8 @@ EXPENSIVE_OPERATIONS = frozenset(
         Operation.COS,
         Operation.POW,
         Operation.LGAMMA,
+        Operation.DIGAMMA,
+        Operation.REM,
     }
 )
 """Functions whose results are worth a place in memory, rather than being computed again."""

@@ -14,7 +14,18 @@ from typing import Any
 
 from ...tensor.types import ARRAY_NAMES, DType
 from ..llvm.scalars.error_functions import ERFC, ERFC_MIDDLE, ERFC_SHIFT, FLAT
-from ..llvm.scalars.gamma_functions import FAR, HALF_LOG_TAU, LOG_PI, NEAR_TWO, SINE, STIRLING
+from ..llvm.scalars.gamma_functions import (
+    DIGAMMA_FAR,
+    DIGAMMA_TAIL,
+    DIGAMMA_ZERO,
+    FAR,
+    HALF_LOG_TAU,
+    LOG_PI,
+    NEAR_TWO,
+    NEAR_ZERO,
+    SINE,
+    STIRLING,
+)
 
 LEAST_JAX = (0, 11)
 """Before it, jax lacked rules that printed modules need, as of square roots in whole warpgroups."""
@@ -141,6 +152,38 @@ def _lgamma(x):
     return jnp.where(size < jnp.inf, jnp.where(x < 0, mirrored, value), size)
 '''
 
+_DIGAMMA = '''
+def _digamma(x):
+    """The slope of ln |Γ(x)|, as `gamma_functions` has it."""
+    def polynomial(at, factors):
+        total = 0.0 * at
+        for factor in factors:
+            total = total * at + factor
+        return total
+    above = jnp.where(x < 0, 1 - x, x)
+    number = jnp.floor(above)
+    part = above - number
+    over, under = jnp.where(number < 0.5, -1.0, 0.0), jnp.where(number < 0.5, above, 1.0)
+    for passed in ({passed}):
+        factor = above - passed
+        beyond = number > passed + 0.5
+        over, under = (
+            jnp.where(beyond, over * factor + under, over),
+            jnp.where(beyond, under * factor, under),
+        )
+    near = ((part - {zero}) - {beside}) * polynomial(part - 0.5, ({near})) + over / under
+    inverse = 1 / above
+    square = inverse * inverse
+    tail = inverse * 0.5 + square * polynomial(square, ({tail}))
+    value = jnp.where(above < {far}, near, jnp.log(above) - tail)
+    rest = x - jnp.floor(x + 0.5)
+    size = jnp.abs(rest)
+    sine = rest * polynomial(rest * rest, ({sine}))
+    cosine = (0.5 - size) * polynomial((0.5 - size) * (0.5 - size), ({sine}))
+    mirrored = jnp.where(sine == 0, jnp.nan, value - {pi} * cosine / sine)
+    return jnp.where(x <= 0, mirrored, value)
+'''
+
 _ROUND = '''
 def _round(x):
     """To the nearest whole number, halves to even."""
@@ -190,18 +233,35 @@ def _erfc() -> str:
     return _ERFC.format(last=last, others=listed, **numbers)
 
 
-def _lgamma() -> str:
-    def listed(coefficients: Sequence[float]) -> str:
-        return ", ".join(map(repr, reversed(coefficients)))
+def _listed(coefficients: Sequence[float]) -> str:
+    """Coefficients from the highest power down."""
+    return ", ".join(map(repr, reversed(coefficients)))
 
+
+def _lgamma() -> str:
     return _LGAMMA.format(
         passed=", ".join(map(str, range(1, round(FAR["float"]) - 1))),
         far=FAR["float"],
-        near=listed(NEAR_TWO["float"]),
-        stirling=listed(STIRLING["float"]),
-        sine=listed(SINE["float"]),
+        near=_listed(NEAR_TWO["float"]),
+        stirling=_listed(STIRLING["float"]),
+        sine=_listed(SINE["float"]),
         half=HALF_LOG_TAU,
         log_pi=LOG_PI,
+    )
+
+
+def _digamma() -> str:
+    zero, beside = DIGAMMA_ZERO["float"]
+    far = DIGAMMA_FAR["float"]
+    return _DIGAMMA.format(
+        passed=", ".join(map(str, range(1, round(far) - 1))),
+        far=far,
+        zero=zero,
+        beside=beside,
+        near=_listed(NEAR_ZERO["float"]),
+        tail=_listed(DIGAMMA_TAIL["float"]),
+        sine=_listed(SINE["float"]),
+        pi=math.pi,
     )
 
 
@@ -209,6 +269,7 @@ HELPERS = {
     "_erf": _erf(),
     "_erfc": _erfc(),
     "_lgamma": _lgamma(),
+    "_digamma": _digamma(),
     "_round": _ROUND,
     "_maximum": _MAXIMUM,
     "_minimum": _MINIMUM,

@@ -98,6 +98,7 @@ OperatorExpression: TypeAlias = Callable[..., SourceExpression]
 _CALLS = {
     "abs": "jnp.abs",
     "cos": "jnp.cos",
+    "digamma": "jax.scipy.special.digamma",
     "exp": "jnp.exp",
     "lgamma": "jax.scipy.special.gammaln",
     "expm1": "jnp.expm1",

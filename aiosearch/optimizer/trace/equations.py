@@ -121,8 +121,6 @@ def _called(equation: JaxprEqn) -> Iterator[ClosedJaxpr | Jaxpr]:
 
 _BY_PLACES = frozenset({"cummax", "cummin", "cumsum", "scatter_add", "take"})
 """Operators that a kernel computes by comparing places."""
-_WITHOUT_KERNELS = frozenset({"rem"})
-"""Operators that would keep all that is around them from being a kernel."""
 _PLACEMENT_HINTS = frozenset(
     {
         "device_put",
@@ -245,8 +243,6 @@ def _left_to_xla(equation: JaxprEqn, results: Sequence[Known]) -> str:
     terms = [value.term for value in results if isinstance(value, TracedValue)]
     for term in walk(terms):
         name = term.operator.name
-        if name in _WITHOUT_KERNELS:
-            return _describe_failure(equation, "no kernel computes it")
         if name not in _BY_PLACES:
             continue
         axis = term.parameter("axis")

@@ -78,6 +78,30 @@ def _lgamma(x: float) -> float:
         return math.inf
 
 
+def _digamma(x: float) -> float:
+    """The slope of ln Γ(x), no number at its poles: by Γ(x + 1) = x Γ(x) from ten on, where its
+    asymptotic series is exact in double precision."""
+    if math.isnan(x) or x == -math.inf or (x <= 0 and x == math.floor(x)):
+        return math.nan
+    if x < 0:
+        # The remainder is exact, and with it the tangent where the argument is large.
+        return _digamma(1 - x) - math.pi / math.tan(math.pi * math.remainder(x, 1))
+    parts: list[float] = []
+    while x < 10:
+        parts.append(-1 / x)
+        x += 1
+    inverse = 1 / x
+    square, tail = inverse * inverse, 0.0
+    for coefficient in reversed(_DIGAMMA_TAIL):
+        tail = (tail + coefficient) * square
+    # Summed exactly: near its zero at 1.46 the parts cancel.
+    return math.fsum([*parts, math.log(x), -inverse / 2, -tail])
+
+
+_DIGAMMA_TAIL = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
+"""Bernoulli's numbers of even order over that order, as the series of ψ has them."""
+
+
 def _one(k: Algebra[V]) -> V:
     return k.constant(Fraction(1))
 
@@ -98,6 +122,7 @@ ROUND = Function("round", np.rint, integral=True)
 POW = Function("pow", np.power)
 REM = Function("rem", np.fmod)
 LGAMMA = Function("lgamma", _each(_lgamma))
+DIGAMMA = Function("digamma", _each(_digamma))
 EXPM1 = Function("expm1", np.expm1, means=lambda k, x: k.subtract(k.exp(x), _one(k)))
 LOG1P = Function("log1p", np.log1p, means=lambda k, x: k.log(k.add(_one(k), x)))
 
@@ -142,6 +167,7 @@ _pointwise("div", 2, lambda k, x, y: k.divide(x, y), 4, fractions=True)
 _pointwise("pow", 2, lambda k, x, y: k.function(POW, x, y), 20, fractions=True)
 _pointwise("rem", 2, lambda k, x, y: k.function(REM, x, y), 20)
 _pointwise("lgamma", 1, lambda k, x: k.function(LGAMMA, x), 60, fractions=True)
+_pointwise("digamma", 1, lambda k, x: k.function(DIGAMMA, x), 60, fractions=True)
 _pointwise("maximum", 2, lambda k, x, y: k.maximum(x, y), commutative=True, truths=True)
 _pointwise("minimum", 2, lambda k, x, y: k.minimum(x, y), commutative=True, truths=True)
 _pointwise(

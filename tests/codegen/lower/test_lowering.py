@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from testkit.kernels.lowered import adapted, attention, difference, gated, norm, split_attention
 from testkit.programs.operator_graphs import drawn_graph, model
-from testkit.programs.random_programs import LEFT_TO_XLA, random_program
+from testkit.programs.random_programs import random_program
 from testkit.superoptimizer.kernel_graphs import fusion, leaves
 
 from aiosearch.codegen.ir import ReductionKind
@@ -64,19 +64,15 @@ def test_built_in_programs_are_computed(name: str, dtype: str) -> None:
 def test_random_programs_are_computed(part: int) -> None:
     """Every operator, with and without custom kernels and threads."""
     for seed in range(part * EACH, (part + 1) * EACH):
-        assert not difference(random_program(seed, without=LEFT_TO_XLA), seed), seed
+        assert not difference(random_program(seed), seed), seed
 
 
 def test_random_programs_have_everything() -> None:
     """Every operator and accumulator is in one of those that are computed, but for what takes
     places, which `tests/capture/test_places.py` draws."""
-    terms = [
-        term
-        for seed in range(PARTS * EACH)
-        for term in random_program(seed, without=LEFT_TO_XLA).terms()
-    ]
+    terms = [term for seed in range(PARTS * EACH) for term in random_program(seed).terms()]
     names = {term.operator.name for term in terms}
-    assert names == OPERATORS.keys() - LEFT_TO_XLA - {"take", "scatter_add"}
+    assert names == OPERATORS.keys() - {"take", "scatter_add"}
     kinds = {term.parameter("kind") for term in terms if term.operator.name == "accumulate"}
     assert kinds == ACCUMULATORS.keys()
 

@@ -71,7 +71,7 @@ RATIONAL: dict[str, Term] = {
 
 FORMAL = ["cos", "erf", "erfc", "exp", "exponential", "expm1", "floor", "gelu", "gelu_tanh", "log"]
 FORMAL += ["log1p", "pow", "rms_norm", "round", "rsqrt", "sigmoid", "silu", "sin", "tanh"]
-FORMAL += ["cummax", "cummin", "lgamma", "rem"]
+FORMAL += ["cummax", "cummin", "digamma", "lgamma", "rem"]
 BY_PLACES = ["scatter_add", "take"]
 """Tried in `tests/equivalence/test_places.py`."""
 GIVEN: dict[str, dict[str, Any]] = {

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from testkit.programs.opaque import unread
 
 from aiosearch.optimizer.trace import cut
 from aiosearch.optimizer.trace.region_arguments import RegionArguments
@@ -28,12 +29,12 @@ def arguments(function: Any, *args: Any) -> dict[str, tuple[Any, ...] | None]:
 
 def test_a_region_is_given_the_arguments_or_what_the_steps_before_it_make_of_them() -> None:
     def f(x: Any, y: Any) -> Any:
-        return jnp.cos(jnp.sort(jnp.exp(x) @ y, axis=0)) @ y
+        return jnp.cos(unread(jnp.exp(x) @ y)) @ y
 
     given = arguments(f, X, X + 1)
     assert given["exp"] is not None
     assert given["cos"] is not None
-    between = jnp.sort(jnp.exp(X) @ (X + 1), axis=0)
+    between = unread(jnp.exp(X) @ (X + 1))
     for wanted, inputs in ((X, given["exp"]), (between, given["cos"]), (X + 1, given["cos"])):
         assert any(np.allclose(value, wanted, rtol=1e-5) for value in inputs)
 

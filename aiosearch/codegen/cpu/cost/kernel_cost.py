@@ -130,6 +130,8 @@ _OPERATION_CYCLES = {
     Operation.LOG1P: 18.0,
     Operation.POW: 40.0,
     Operation.LGAMMA: 50.0,
+    Operation.DIGAMMA: 50.0,
+    Operation.REM: 30.0,
     **dict.fromkeys(_POLYNOMIAL_OPERATIONS, 10.0),
 }
 """Cycles per vector of operations that are no single cheap instruction; `benchmarks/scalars.py`

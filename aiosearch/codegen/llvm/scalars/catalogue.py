@@ -47,6 +47,8 @@ _EXACT, _ROUNDED = Error(0, 0), Error(0.5, 0.5)
 ERRORS: dict[tuple[Operation, DType], Error] = {
     (Operation.COS, DType.F32): Error(1.7, 1.7),
     (Operation.COS, DType.F64): Error(0.9, 0.9),
+    (Operation.DIGAMMA, DType.F32): Error(4.0, 6.0),
+    (Operation.DIGAMMA, DType.F64): Error(4.0, 6.0),
     (Operation.ERF, DType.F32): Error(1.3, 1.5),
     (Operation.ERF, DType.F64): Error(1.4, 1.5),
     (Operation.ERFC, DType.F32): Error(4.1, 4.9),
@@ -70,6 +72,8 @@ ERRORS: dict[tuple[Operation, DType], Error] = {
     (Operation.MINIMUM, DType.F64): _EXACT,
     (Operation.POW, DType.F32): Error(0.6, 0.6),
     (Operation.POW, DType.F64): Error(1.1, 1.4),
+    (Operation.REM, DType.F32): _EXACT,
+    (Operation.REM, DType.F64): _EXACT,
     (Operation.ROUND, DType.F32): _EXACT,
     (Operation.ROUND, DType.F64): _EXACT,
     (Operation.SIN, DType.F32): Error(1.7, 1.7),
@@ -80,7 +84,7 @@ ERRORS: dict[tuple[Operation, DType], Error] = {
     (Operation.TANH, DType.F64): Error(2.8, 2.8),
 }
 """Measured by `benchmarks/scalars.py`: for functions of one f32, over all floats, and for `lgamma`
-over those above zero; below it has zeros near which no digit is left.
+and `digamma` over those above zero; below they have zeros near which no digit is left.
 
 A function for bf16 returns a float that is yet to be rounded, by half an ulp of bf16 at most.
 """
@@ -108,6 +112,7 @@ FunctionRequest: TypeAlias = tuple[Name, int, DType]
 
 FUNCTIONS: dict[Operation, Callable[..., OperatorValue]] = {
     Operation.COS: trigonometry.cos,
+    Operation.DIGAMMA: gamma_functions.digamma,
     Operation.ERF: error_functions.erf,
     Operation.ERFC: error_functions.erfc,
     Operation.EXP: exponentials.exp,
@@ -119,6 +124,7 @@ FUNCTIONS: dict[Operation, Callable[..., OperatorValue]] = {
     Operation.MAXIMUM: exact.maximum,
     Operation.MINIMUM: exact.minimum,
     Operation.POW: powers.power,
+    Operation.REM: exact.remainder,
     Operation.ROUND: exact.rounded,
     Operation.SIN: trigonometry.sin,
     Operation.SQRT: exact.sqrt,

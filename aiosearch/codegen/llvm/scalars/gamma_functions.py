@@ -1,4 +1,4 @@
-"""The logarithm of the gamma function, ln |Γ(x)|.
+"""The logarithm of the gamma function, ln |Γ(x)|, and its slope, the digamma function ψ(x).
 
 Method, for x > 0: with n the nearest whole number and u = x - n, which is exact, Γ(x) is Γ(2 + u)
 times or divided by the few factors between x and 2 + u, so that ln Γ(x) is a polynomial in u plus
@@ -14,14 +14,23 @@ there cancel.
 
 Invariants: the errors of `catalogue.ERRORS` above zero; infinite at zero, at whole numbers below
 and at both infinities. Cost in f32: two logarithms, one division, and 17 coefficients.
+
+ψ(x), for x > 0: with n the whole part and t the fraction, ψ(x) is ψ(1 + t) plus 1 / (x - 1) down to
+1 / (1 + t), or less 1 / x where n is 0: one quotient of products that are made along the way. ψ has
+its only zero above 0 at 1.46163, so that ψ(1 + t) is a polynomial times the distance from there,
+which is taken in two steps to keep its digits. From `DIGAMMA_FAR` on it is the asymptotic series,
+with one logarithm. ψ(1 - x) - ψ(x) = π cot πx gives what is below zero.
+
+Example: x = 3.5 has n = 3 and t = 0.5; ψ(1.5) = 0.0364900, and 1 / 2.5 + 1 / 1.5 makes it
+1.1031566.
 """
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan, pi
 
 from ..operators import OperatorValue
-from .exact import rounded
+from .exact import floor, rounded
 from .float_formats import absolute
 from .logarithms import log
 
@@ -77,6 +86,42 @@ SINE = {
 
 LOG_PI = 1.1447298858494002
 
+DIGAMMA_ZERO = {
+    "float": (0.4616321325302124, 1.2438149938918909e-08),
+    "double": (0.46163214496836236, -1.5522348162858677e-17),
+}
+"""Where ψ(1 + t) is zero: the nearest float, and what it lacks."""
+
+NEAR_ZERO = {
+    "float": (
+        0.9510558760318328, -0.42362749747529066, 0.24054253501497624, -0.1483988613883281,
+        0.09498468507487738, -0.062055980386091954, 0.040850026740824504, -0.025786883631264544,
+        0.01711498899971067, -0.016373620255320655, 0.010902588672572695,
+    ),
+    "double": (
+        0.9510558760318328, -0.4236274212814606, 0.24054248424078697, -0.14840492305388092,
+        0.09498872445289039, -0.06192213327548831, 0.040760833940846085, -0.026975796659787055,
+        0.017907248317313294, -0.011908220105959716, 0.007927021796868154, -0.005279937255532708,
+        0.003518106563802472, -0.0023454947397380833, 0.0015633696313653504,
+        -0.0010364584817312839, 0.0006909255761282986, -0.00048595039220036254,
+        0.00032395945401345196, -0.00014480643368061614, 9.653646261410062e-05,
+        -0.0001782188548855923, 0.00011881232908510335,
+    ),
+}  # fmt: skip
+"""Coefficients of ψ(3/2 + s) over the distance from the zero, for |s| <= 1/2, at Chebyshev's
+points: 2^-27 and 2^-57 of the function."""
+
+DIGAMMA_FAR = {"float": 6.0, "double": 10.0}
+"""From here on the asymptotic series is used."""
+
+DIGAMMA_TAIL = {
+    "float": (1 / 12, -1 / 120, 1 / 252),
+    "double": (
+        1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160,
+    ),
+}  # fmt: skip
+"""Coefficients of 1/x² times a polynomial in it, by which ln x - 1/(2x) is above ψ(x)."""
+
 
 def lgamma(x: OperatorValue) -> OperatorValue:
     """The logarithm of |Γ(x)|; infinite where Γ has a pole, and at both infinities."""
@@ -110,3 +155,40 @@ def _above_zero(x: OperatorValue) -> OperatorValue:
     tail = inverse * body.polynomial(inverse * inverse, STIRLING[x.scalar])
     beyond = body.fma(x - 0.5, logarithm - 1.0, tail + HALF_LOG_TAU)
     return body.select(is_near, near, beyond)
+
+
+def digamma(x: OperatorValue) -> OperatorValue:
+    """The slope of ln |Γ(x)|; no number where Γ has a pole, and at -∞."""
+    body = x.body
+    above = body.select(x < 0.0, 1.0 - x, x)
+    value = _slope_above_zero(above)
+    # Of r, the distance from the nearest whole number, cos πr is the sine of what r lacks to 1/2.
+    fraction = x - rounded(x)
+    lack = 0.5 - absolute(fraction)
+    sine = fraction * body.polynomial(fraction * fraction, SINE[x.scalar])
+    cosine = lack * body.polynomial(lack * lack, SINE[x.scalar])
+    mirrored = value - pi * (cosine / sine)
+    mirrored = body.select(sine.equals(0.0), nan, mirrored)
+    return body.select(x > 0.0, value, mirrored)
+
+
+def _slope_above_zero(x: OperatorValue) -> OperatorValue:
+    """ψ(x) for x from zero on."""
+    body, far = x.body, DIGAMMA_FAR[x.scalar]
+    unit, zero = body.number(1.0, x.scalar), body.number(0.0, x.scalar)
+    number = floor(x)
+    part = x - number
+    is_first, is_near = number < 0.5, x < far
+    over, under = body.select(is_first, -unit, zero), body.select(is_first, x, unit)
+    for passed in range(1, round(far) - 1):
+        factor, beyond = x - float(passed), number > passed + 0.5
+        over = body.select(beyond, body.fma(over, factor, under), over)
+        under = body.select(beyond, under * factor, under)
+    # One division serves both ways.
+    quotient = body.select(is_near, over, unit) / body.select(is_near, under, x)
+    root, beside = DIGAMMA_ZERO[x.scalar]
+    distance = (part - root) - beside
+    near = body.fma(distance, body.polynomial(part - 0.5, NEAR_ZERO[x.scalar]), quotient)
+    square = quotient * quotient
+    tail = body.fma(square, body.polynomial(square, DIGAMMA_TAIL[x.scalar]), quotient * 0.5)
+    return body.select(is_near, near, log(body.select(is_near, unit, x)) - tail)

@@ -45,6 +45,8 @@ _SPECIAL = {
     ir.Operation.COS,
     ir.Operation.POW,
     ir.Operation.LGAMMA,
+    ir.Operation.DIGAMMA,
+    ir.Operation.REM,
 }
 """Functions that run on the special function units."""
 

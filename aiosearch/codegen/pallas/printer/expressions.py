@@ -63,6 +63,8 @@ _CALLS = {
     ir.Operation.ROUND: "_round",
     ir.Operation.POW: "jnp.power",
     ir.Operation.LGAMMA: "_lgamma",
+    ir.Operation.DIGAMMA: "_digamma",
+    ir.Operation.REM: "jnp.fmod",
 }
 _INTEGER_CALLS = {ir.Operation.MAXIMUM: "jnp.maximum", ir.Operation.MINIMUM: "jnp.minimum"}
 
@@ -81,7 +83,9 @@ _KEEP_ZERO = {
 }
 """Operations whose result is zero where all operands are."""
 
-_SINGLE = frozenset({ir.Operation.ERF, ir.Operation.ERFC, ir.Operation.LGAMMA})
+_SINGLE = frozenset(
+    {ir.Operation.ERF, ir.Operation.ERFC, ir.Operation.LGAMMA, ir.Operation.DIGAMMA}
+)
 """Operations that helpers compute in single precision alone."""
 
 

@@ -73,10 +73,10 @@ def operands(operation: Operation, dtype: DType, size: int) -> list[Any]:
     """Two where the function takes two; the exponents of powers are whole now and then, and no
     number is below zero where errors are stated above it alone."""
     first, second = (drawn(dtype, size, seed) for seed in range(2))
-    if operation is Operation.LGAMMA:
-        # Below zero it has zeros, near which no error in places is stated.
+    if operation in (Operation.DIGAMMA, Operation.LGAMMA):
+        # Below zero they have zeros, near which no error in places is stated.
         return [np.abs(first)]
-    if operation not in (Operation.MAXIMUM, Operation.MINIMUM, Operation.POW):
+    if operation not in (Operation.MAXIMUM, Operation.MINIMUM, Operation.POW, Operation.REM):
         return [first]
     second[size // 2 : size // 2 + size // 8] = second[: size // 8].round()
     return [first, second[::-1].copy()]

@@ -40,3 +40,22 @@ def test_the_extreme_of_something_that_is_no_number_is_none(
     x, y = np.ascontiguousarray(np.array([*itertools.product(AWKWARD, repeat=2)], kind).T)
     expected = getattr(np, operation)(x, y)
     assert np.array_equal(Scalar(operation, 4, dtype)(x, y), expected, equal_nan=True)
+
+
+@fused
+@pytest.mark.parametrize(("dtype", "kind"), FLOATS)
+def test_remainders_of_far_quotients_and_of_the_least_numbers_are_exact(
+    dtype: DType, kind: type, fused: bool
+) -> None:
+    """Up to the largest number by the smallest, as NumPy has them, with the sign of the first."""
+    limits = np.finfo(kind)
+    ends = [limits.max, limits.tiny, limits.smallest_subnormal, 3 * limits.smallest_subnormal]
+    numbers = [*AWKWARD, *ends, *(-end for end in ends), 0.1, 1e25, 5e-20]
+    x, y = np.ascontiguousarray(np.array([*itertools.product(numbers, repeat=2)], kind).T)
+    x, y = (np.resize(each, -(-each.size // 4) * 4) for each in (x, y))
+    with np.errstate(all="ignore"):
+        expected = np.fmod(x, y)
+    results = Scalar(Operation.REM, 4, dtype, fused, host() if fused else portable(host()))(x, y)
+    assert np.array_equal(results, expected, equal_nan=True)
+    there = ~np.isnan(expected)
+    assert np.array_equal(np.signbit(results[there]), np.signbit(expected[there]))

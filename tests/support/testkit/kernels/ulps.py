@@ -69,8 +69,31 @@ def lgamma(x: Any) -> Any:
     return np.where(x < 15, near, (x - 0.5) * (np.log(x) - 1) + (half - 0.5) + tail)
 
 
+def digamma(x: Any) -> Any:
+    """Above zero: the distance from its zero z times the sum of 1 / ((n + x) (n + z)), its end by
+    Euler and Maclaurin; from twenty on by its asymptotic series."""
+    kind, count = x.dtype.type, 400
+    zero, lacks = kind(1.4616321449683622), kind(9.54999542996569771518e-17)
+    inside = np.where((x >= 0) & (x < 20), x, 1)
+    away = (inside - zero) - lacks
+    n = np.arange(count, dtype=kind)[::-1].reshape(-1, *[1] * x.ndim)
+    total = np.sum(1 / ((n + inside) * (n + zero)), axis=0)
+    a, b = count + inside, count + zero
+    part = away / b
+    ratio = np.where(part == 0, 1, np.log1p(part) / np.where(part == 0, 1, part))
+    falls = (1 / a + 1 / b) / (a * b)
+    total = total + ratio / b + 1 / (2 * a * b) + falls / 12
+    total = total - (a**-3 + a**-2 / b + b**-2 / a + b**-3) / (120 * a * b)
+    far = np.where(x >= 20, x, 20)
+    terms = [(12, 2), (-120, 4), (252, 6), (-240, 8), (132, 10), (-32760 / 691, 12), (12, 14)]
+    series = sum(1 / (np.asarray(below, kind) * far**power) for below, power in terms)
+    above = np.where(x < 20, away * total, np.log(far) - 1 / (2 * far) - series)
+    return np.where(x > 0, above, np.nan)
+
+
 EXACT: dict[Operation, Exact] = {
     Operation.COS: np.cos,
+    Operation.DIGAMMA: digamma,
     Operation.ERF: erf,
     Operation.ERFC: erfc,
     Operation.EXP: np.exp,
@@ -82,6 +105,7 @@ EXACT: dict[Operation, Exact] = {
     Operation.MAXIMUM: np.maximum,
     Operation.MINIMUM: np.minimum,
     Operation.POW: np.power,
+    Operation.REM: np.fmod,
     Operation.ROUND: np.rint,
     Operation.SIN: np.sin,
     Operation.SQRT: np.sqrt,

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from aiosearch.tensor import OPERATORS, DType, Term, apply, tensor
 
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0)
-NO_KERNELS = {"rem"}
-"""What no kernel computes."""
-POINTWISE = [one.name for one in OPERATORS.values() if one.pointwise and one.name not in NO_KERNELS]
+POINTWISE = [one.name for one in OPERATORS.values() if one.pointwise]
 IN_GRAPHS = {"input", "literal", "load", "accumulate", "read", "write", "result"}
 """What inputs are, and what µgraphs are made of."""
 FOLDS = ("sum", "mean", "max", "min")

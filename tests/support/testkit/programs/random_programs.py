@@ -39,8 +39,6 @@ _ON_TRUTH = ("select", "cast", "broadcast", "reshape", "transpose", "slice", "co
 _TRIES = 40
 
 
-LEFT_TO_XLA = frozenset({"rem"})
-"""Operators that no kernel computes."""
 ALONG_SHORT_AXES = frozenset({"argmax", "argmin", "cummax", "cummin", "cumsum"})
 """Operators that kernels compute along axes of a few places alone."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from random import Random
 
-from testkit.programs.random_programs import ALONG_SHORT_AXES, LEFT_TO_XLA, random_program
+from testkit.programs.random_programs import ALONG_SHORT_AXES, random_program
 from testkit.superoptimizer.kernel_graphs import fusion, leaves
 
 from aiosearch.superoptimizer.build.mugraph import BuiltKernels
@@ -17,7 +17,6 @@ from aiosearch.tensor.types import DType
 
 FOUND = ("rms_norm", "gated_mlp", "lora", "gqa")
 """Programs with answers of one custom kernel."""
-_NOT_PRINTED = LEFT_TO_XLA | ALONG_SHORT_AXES
 _SIZES = (1, 2, 3, 4, 6, 8, 16, 20, 33, 64)
 _SMALL = {"head": 2, "row": 4, "rank": 2}
 _USUAL = 24
@@ -34,9 +33,7 @@ def drawn() -> Iterator[Program]:
     """Programs drawn at random that have custom kernels."""
     seed = 0
     while True:
-        program = random_program(
-            seed, sizes=_SIZES, most=5000, without=LEFT_TO_XLA | ALONG_SHORT_AXES
-        )
+        program = random_program(seed, sizes=_SIZES, most=5000, without=ALONG_SHORT_AXES)
         if any(term.operator.name == "result" for term in program.terms()):
             yield program
         seed += 1
