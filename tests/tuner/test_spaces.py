@@ -351,6 +351,8 @@ def test_what_a_space_raises_is_said_with_its_place() -> None:
         SearchSpace(space, (3,)).default()
     with pytest.raises(TunerError, match="takes 2 positional arguments but 3 were given"):
         SearchSpace(space, (3, 4)).default()
+    with pytest.raises(TunerError, match="raised ValueError: no rows"):
+        SearchSpace(space, (3,)).sample(Random(0))
 
 
 @pytest.mark.parametrize("value", [np.ones(3), max, {1: 2}, object()])

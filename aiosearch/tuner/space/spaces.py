@@ -263,7 +263,12 @@ class SearchSpace:
         Raises RequirementFailed where the point is not of the space.
         """
         sampler = Sampler(decide, self.hardware, retry)
-        result = self.program(sampler, *self.arguments)
+        try:
+            result = self.program(sampler, *self.arguments)
+        except (TunerError, KeyError, _Undecided):  # of a rule that has no value for a site, too
+            raise
+        except Exception as error:
+            raise _raised(error) from error
         return sampler.trace(), result
 
     def sample(self, random: Random) -> Trace:
@@ -296,10 +301,8 @@ class SearchSpace:
             return self.sample(random) if near is None else near
         except TunerError:
             raise
-        except Exception as error:  # a program of the user's raises what it likes
-            raise TunerError(
-                f"the space raised {type(error).__name__}: {error}{_place_of(error)}"
-            ) from error
+        except Exception as error:
+            raise _raised(error) from error
         if sampler.unread:
             self._require_drawn(sampler.unread)
         return sampler.trace()
@@ -564,9 +567,12 @@ class _Undecided(Exception):
         super().__init__(site)
 
 
-def _place_of(error: Exception) -> str:
-    """Where in the user's own text it was raised; nothing where it was not."""
+def _raised(error: Exception) -> TunerError:
+    """What a program of the user's raised, which may be anything, with where in the user's own
+    text that was.
+    """
     ours = str(Path(__file__).parents[2])
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if not frame.filename.startswith(ours)]
-    return f", at {theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
+    place = f", at {theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
+    return TunerError(f"the space raised {type(error).__name__}: {error}{place}")
