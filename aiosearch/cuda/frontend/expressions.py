@@ -114,6 +114,9 @@ class Expressions:
             self.environment[place.key] = (*before[: place.start], *values, *after)
             return
         parts = layout.leaves(place.type, self.builder.at)
+        if len(parts) != len(values):
+            what = f"{len(values)} numbers for a {place.type.spelling}, which has {len(parts)}"
+            raise UnsupportedConstruct(what, self.builder.at)
         for leaf, value in zip(parts, values, strict=True):
             address = moved(place.address, leaf.offset)
             self.builder.write(Store(address, value, leaf.type, self.builder.at))
