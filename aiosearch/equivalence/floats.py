@@ -40,7 +40,7 @@ from ..tensor.errors import ShapeError
 from ..tensor.floats import Array
 from ..tensor.terms import Program
 from ..tensor.types import DType, TensorType
-from .inputs.draws import FLOAT_DISTRIBUTIONS
+from .inputs.draws import FLOAT_DISTRIBUTIONS, decides_small_values
 from .inputs.limits import NO_LIMITS, Limits, limited
 from .inputs.singular import SINGULAR
 from .inputs.typical import TYPICAL
@@ -389,17 +389,23 @@ def compare_floats(
     """
     require_comparable(a, b)
     until = None if seconds is None else time.monotonic() + seconds
-    evidence = compare_sides(
-        limited(ExecutedProgram(a, until=until), limits),
-        limited(ExecutedProgram(b, until=until), limits),
+    compare = partial(
+        compare_sides,
         seed=seed,
         strict=strict,
         distributions=distributions,
         given=given,
         tolerance=tolerance,
         seconds=seconds,
-        tell=tell,
     )
+    theirs = limited(ExecutedProgram(b, until=until), limits)
+    evidence = compare(limited(ExecutedProgram(a, until=until), limits), theirs, tell=tell)
+    if evidence.outcome == "unknown" and evidence.undecided and decides_small_values(a):
+        # What disagrees where two are computed alike may still do so by rounding: then it is not
+        # known, as before.
+        tied = compare(limited(ExecutedProgram(a, until=until, ties=True), limits), theirs)
+        if tied.outcome == "agree" and not tied.unseen:
+            evidence = tied
     return evidence.remarked(a)
 
 

@@ -72,14 +72,18 @@ class Intervals(FactAlgebra[_Interval]):
     def divide(self, x: _Interval, y: _Interval) -> _Interval:
         """A quotient; by 0 it is infinite or no number, by an infinity it is 0."""
         never = x.never or y.low == y.high == 0
-        return _Interval(joint(x, y), never=never)
+        quotient = _Interval(joint(x, y), never=never)
+        if y.low != y.high or y.low == 0 or math.isinf(y.low):
+            return quotient
+        ends = (x.low / y.low, x.high / y.low)
+        return _wide(quotient, min(ends), max(ends))
 
     def negative(self, x: _Interval) -> _Interval:
         return replace(x, low=-x.high, high=-x.low)
 
     def exp(self, x: _Interval) -> _Interval:
-        # exp(-inf) is 0: an infinite operand is no obstacle.
-        return _Interval(x.shape, 0.0)
+        # exp(-inf) is 0: what may be that is no obstacle.
+        return _Interval(x.shape, 0.0, never=x.never and x.low > -math.inf)
 
     def log(self, x: _Interval) -> _Interval:
         return _Interval(x.shape, never=x.never or x.high <= 0)
@@ -91,10 +95,17 @@ class Intervals(FactAlgebra[_Interval]):
         return replace(x, low=max(0.0, x.low, -x.high), high=max(-x.low, x.high))
 
     def maximum(self, x: _Interval, y: _Interval) -> _Interval:
-        return _wide(self._bounded(x, y), max(x.low, y.low), max(x.high, y.high))
+        # +inf stays the larger one.
+        lost = any(value.never and value.low == math.inf for value in (x, y))
+        either = self._bounded(x, y)
+        either = replace(either, never=either.never or lost)
+        return _wide(either, max(x.low, y.low), max(x.high, y.high))
 
     def minimum(self, x: _Interval, y: _Interval) -> _Interval:
-        return _wide(self._bounded(x, y), min(x.low, y.low), min(x.high, y.high))
+        lost = any(value.never and value.high == -math.inf for value in (x, y))
+        either = self._bounded(x, y)
+        either = replace(either, never=either.never or lost)
+        return _wide(either, min(x.low, y.low), min(x.high, y.high))
 
     def compare(self, how: str, x: _Interval, y: _Interval) -> _Interval:
         return _Interval(joint(x, y), 0.0, 1.0)
@@ -103,10 +114,26 @@ class Intervals(FactAlgebra[_Interval]):
         return self.one_of([x, y]).at(joint(where, x, y))
 
     def function(self, function: Function, *arguments: _Interval) -> _Interval:
+        first, shape = arguments[0], joint(*arguments)
+        match function.name:
+            case "rem":
+                return self._remainder(first, arguments[1])
+            case "log1p":
+                return _Interval(shape, never=first.never or first.high <= -1)
+            case "lgamma" | "digamma":
+                is_pole = first.low == first.high <= 0 and first.low == math.floor(first.low)
+                return _Interval(shape, never=first.never or is_pole)
         # The step of an infinity is one, and its sine no number, where a tangent is bounded.
         unbounded = function.integral or function.name in ("sin", "cos")
         never = unbounded and all(argument.never for argument in arguments)
-        return _Interval(joint(*arguments), never=never)
+        return _Interval(shape, never=never)
+
+    def _remainder(self, x: _Interval, y: _Interval) -> _Interval:
+        """What is left of an infinity is no number, and nothing of what divides itself."""
+        never = x.never or y.low == y.high == 0
+        reach = max(abs(y.low), abs(y.high))
+        low, high = max(min(x.low, 0.0), -reach), min(max(x.high, 0.0), reach)
+        return _Interval(joint(x, y), *((0.0, 0.0) if x is y else (low, high)), never)
 
     def sum(self, x: _Interval, axes: Sequence[int]) -> _Interval:
         count = math.prod(x.shape[axis] for axis in axes)
@@ -116,8 +143,9 @@ class Intervals(FactAlgebra[_Interval]):
 
     def largest(self, x: _Interval, axes: Sequence[int]) -> _Interval:
         """The largest of nothing is an infinity."""
-        empty = not math.prod(x.shape[axis] for axis in axes)
-        return replace(x.at(reduced(x, axes)), never=x.never or empty)
+        if not math.prod(x.shape[axis] for axis in axes):
+            return _Interval(reduced(x, axes), -math.inf, -math.inf, never=True)
+        return x.at(reduced(x, axes))
 
     def matmul(self, x: _Interval, y: _Interval) -> _Interval:
         shape = product_shape(x, y)

@@ -19,6 +19,7 @@ from .open_domains import is_left_to_rounding
 from .rounding.machine import OWN, UNIT, execute
 from .rounding.noise import TYPED, TYPED_ROUGHLY, NoisyArray, stored_inputs
 from .rounding.tensorfloat import has_products
+from .rounding.ties import TIED, tied_inputs
 
 _COMPARISONS = ("less", "less_equal", "equal", "not_equal")
 
@@ -84,13 +85,19 @@ class ExecutedProgram:
     """A program executed by `rounding.machine`.
 
     Its `truth` on a device allows for operands of float32 products that are rounded there by
-    `product_unit`. What is not done when the monotonic clock has passed `until` raises
+    `product_unit`. With `ties` elements that are computed alike are equal for certain. What is not
+    done when the monotonic clock has passed `until` raises
     `OutOfTimeError`.
     """
 
     def __init__(
-        self, program: Program, product_unit: float = 0.0, until: float | None = None
+        self,
+        program: Program,
+        product_unit: float = 0.0,
+        until: float | None = None,
+        ties: bool = False,
     ) -> None:
+        self._ties = ties
         self.program = program
         self._until = until
         self._product_unit = product_unit if has_products(program) else 0.0
@@ -116,6 +123,9 @@ class ExecutedProgram:
         return execute(self.program, OWN, inputs, self._until)
 
     def truth(self, inputs: Sequence[Array]) -> list[NoisyArray]:
+        if self._ties:
+            tied = execute(self.program, TIED, tied_inputs(self.program, inputs), self._until)
+            return [output.noisy for output in tied]
         machine = TYPED_ROUGHLY if self._product_unit else TYPED
         stored = stored_inputs(self.program, inputs)
         return execute(self.program, machine, stored, self._until)

@@ -26,6 +26,15 @@ NEGATIVE = apply("minimum", X, literal(-1))
         apply("sqrt", NEGATIVE) * X + 1,
         apply("sum", apply("log", apply("relu", X) * 0), axes=(1,)),
         X + literal(math.inf),
+        apply("rem", X, literal(0)),
+        apply("log", apply("rem", X, X)),
+        apply("lgamma", apply("rem", X, X)),
+        apply("digamma", apply("minimum", apply("abs", X), literal(0))),
+        apply("log1p", NEGATIVE),
+        1 / ((X - X) / 4),
+        apply("log1p", apply("mean", NOTHING, axes=(0,))),
+        apply("exp", apply("min", NOTHING, axes=(0,))),
+        apply("maximum", apply("min", NOTHING, axes=(0,), keep=True), X),
     ],
 )
 def test_what_is_finite_on_no_input_agrees_with_itself(value: Term) -> None:
@@ -44,6 +53,12 @@ def test_what_is_finite_on_no_input_agrees_with_itself(value: Term) -> None:
         apply("tanh", X / 0),
         apply("select", apply("less", X, literal(0)), X / 0, X),
         1 / (X / 0),
+        apply("rem", X, X),
+        apply("rem", X, X / 0),
+        apply("log1p", apply("rem", X, literal(2))),
+        apply("lgamma", NEGATIVE),
+        apply("exp", apply("max", NOTHING, axes=(0,))),
+        apply("minimum", apply("min", NOTHING, axes=(0,), keep=True), X),
         apply("sum", NOTHING, axes=(0,)),
     ],
 )

@@ -6,7 +6,7 @@ from ...tensor.floats import Array
 from ...tensor.terms import Program
 from .distributions import DISTRIBUTIONS, TIES, draw_inputs
 from .singular import SINGULAR, has_singularities, singular_inputs
-from .typical import TYPICAL, typical_inputs
+from .typical import TYPICAL, tried_at, typical_inputs
 
 FLOAT_DISTRIBUTIONS = (*DISTRIBUTIONS, *TYPICAL)
 """What the float layer draws from, in this order."""
@@ -26,6 +26,12 @@ def chosen_points(program: Program) -> tuple[str, ...]:
     """The distributions of points that matter to `program`: equal numbers, and singularities."""
     decides = any(term.operator.name in _DECISIONS for term in program.terms())
     return (*((TIES,) * decides), *((SINGULAR,) * has_singularities(program)))
+
+
+def decides_small_values(program: Program) -> bool:
+    """Whether a program decides between values that are few enough to be numbered one by one."""
+    decides = any(term.operator.name in _DECISIONS for term in program.terms())
+    return decides and tried_at(program) is program
 
 
 def draw_for(program: Program, distribution: str, seed: int) -> list[Array]:

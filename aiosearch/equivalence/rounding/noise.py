@@ -406,6 +406,8 @@ class Noise:
         if x.noise is None and y.noise is None and x.unit == y.unit:
             return NoisyArray(value, None, x.unit, shared=x.shared and y.shared)
         noise = np.maximum(_competing(x, value), _competing(y, value))
+        if not np.any(noise):
+            return NoisyArray(value)  # all of them certain
         return settled(value, np.broadcast_to(noise, value.shape), lambda: any_unsure(x, y))
 
     def compare(self, how: str, x: NoisyArray, y: NoisyArray) -> NoisyArray:
@@ -415,7 +417,7 @@ class Noise:
             return NoisyArray(value, shared=True)
         noise = x.spread + y.spread
         # Negated, so that a NaN distance counts as open.
-        return _open_where(value, (noise > 0) & ~(_distance(x.value, y.value) > noise))
+        return open_where(value, (noise > 0) & ~(_distance(x.value, y.value) > noise))
 
     def select(self, where: NoisyArray, x: NoisyArray, y: NoisyArray) -> NoisyArray:
         """The chosen operand.
@@ -617,7 +619,8 @@ class Noise:
         rivals = np.where(chosen, -np.inf, x.value + x.spread)
         least = _PLAIN.take(x.value - x.spread, value, axis)
         open_ = np.max(rivals, axis=axis, keepdims=True) > least
-        return NoisyArray(value, np.where(open_ | ~np.isfinite(least), np.inf, 0.0))
+        # The first that is infinite or no number is chosen for certain where nothing is unsure.
+        return open_where(value, open_ | _any_along(x, (axis,)))
 
     def cumulative(self, x: NoisyArray, axis: int, reduction: str, reverse: bool) -> NoisyArray:
         """As `sum` and `largest` up to each place."""
@@ -642,7 +645,7 @@ class Noise:
         if dtype in (DType.BOOL, DType.I32) and x.shared:
             return NoisyArray(value, shared=True)
         if dtype == DType.BOOL:
-            return _open_where(value, (x.spread > 0) & (np.abs(x.value) <= x.spread))
+            return open_where(value, (x.spread > 0) & (np.abs(x.value) <= x.spread))
         if dtype == DType.I32:
             return _truncated(x)
         # A narrower type rounds, and what it rounds is another number.
@@ -657,10 +660,10 @@ class Noise:
 def _truncated(x: NoisyArray) -> NoisyArray:
     """Whole numbers towards zero, unsure where the noise reaches another one."""
     low, high = np.trunc(x.value - x.spread), np.trunc(x.value + x.spread)
-    return _open_where(np.trunc(x.value), low != high)
+    return open_where(np.trunc(x.value), low != high)
 
 
-def _open_where(value: Array, open_: Array) -> NoisyArray:
+def open_where(value: Array, open_: Array) -> NoisyArray:
     """A truth value or whole number, unsure where it is `open_`."""
     return NoisyArray(value, np.where(open_, np.inf, 0.0) if np.any(open_) else None)
 
@@ -720,7 +723,7 @@ def _any_along(x: NoisyArray, axes: Sequence[int]) -> Array:
 
 
 _DOUBLE = Noise(UNIT[DType.F64], LEAST[DType.F64])
-_NOISES: dict[Working, Noise] = {
+NOISES: dict[Working, Noise] = {
     np.float32: Noise(UNIT[DType.F32], LEAST[DType.F32]),
     np.float64: _DOUBLE,
 }
@@ -737,7 +740,7 @@ REAL: RoundingMachine[NoisyArray] = RoundingMachine(
 """Runs a program as a function of real numbers; the noise is that of float64."""
 
 TYPED: RoundingMachine[NoisyArray] = RoundingMachine(
-    algebra=_NOISES.__getitem__, meet=_as_is, store=remembered
+    algebra=NOISES.__getitem__, meet=_as_is, store=remembered
 )
 """Runs a program in float64; the noise is that of the element types that it declares."""
 
