@@ -61,7 +61,7 @@ def _mix(names: Array) -> Array:
 
 
 def _of(value: Array) -> Array:
-    """The names of numbers; both zeros have one."""
+    """The names of the numbers in `value`; both zeros have one."""
     return _mix(np.asarray(value.astype(np.float64) + 0.0).view(np.uint64))
 
 
@@ -70,7 +70,7 @@ def _word(text: str) -> Array:
 
 
 def _combined(text: str, *names: Array) -> Array:
-    """The names of what an operation makes of operands."""
+    """The names of what the operation `text` makes of operands with `names`."""
     total = _word(text)
     for part in names:
         total = _mix(total + _mix(part))
@@ -78,14 +78,14 @@ def _combined(text: str, *names: Array) -> Array:
 
 
 def _in_order(names: Array, axis: int) -> Array:
-    """Names that say their place along an axis too, to be added up."""
+    """`names` that say their place along `axis` too, to be added up."""
     places = np.arange(names.shape[axis], dtype=np.uint64) * _GOLDEN
     sizes = [-1 if dimension == axis else 1 for dimension in range(names.ndim)]
     return _mix(names + places.reshape(sizes))
 
 
 def _along(text: str, names: Array, axes: Sequence[int]) -> Array:
-    """The names of reductions over axes, which stay with size one."""
+    """The names of the reduction `text` over `axes`, which stay with size one."""
     for axis in axes:
         if names.shape[axis] != 1:
             total = np.sum(_in_order(names, axis), axis=axis, keepdims=True, dtype=np.uint64)
@@ -104,7 +104,7 @@ class Ties:
         return TiedArray(result, np.broadcast_to(names, result.value.shape))
 
     def _pair(self, text: str, result: NoisyArray, x: TiedArray, y: TiedArray) -> TiedArray:
-        """What is the same when operands are exchanged."""
+        """The result of what is the same when `x` and `y` are exchanged."""
         names = _mix(_word(text) + (_mix(x.names) + _mix(y.names)))
         return TiedArray(result, np.broadcast_to(names, result.value.shape))
 
@@ -155,7 +155,7 @@ class Ties:
         return self._either("minimum", self._noise.minimum(x.noisy, y.noisy), x, y)
 
     def _either(self, text: str, result: NoisyArray, x: TiedArray, y: TiedArray) -> TiedArray:
-        """What is chosen for certain keeps its name."""
+        """What is chosen for certain of `x` and `y` keeps its name."""
         if x.noisy is y.noisy:
             return x
         names = self._pair(text, result, x, y).names
@@ -264,7 +264,7 @@ class Ties:
         return TiedArray(noisy, _combined("scatter_add", x.names, places, *put))
 
     def argmax(self, x: TiedArray, axis: int) -> TiedArray:
-        """The first of elements that are computed alike, if no other may be larger."""
+        """The first of elements of one of `names`, if no other may be larger."""
         result = self._noise.argmax(x.noisy, axis)
         names = _along("argmax", x.names, (axis,))
         if result.noise is not None:
