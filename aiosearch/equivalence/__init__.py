@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from .inputs.overflow import overflow_inputs
     from .judging import verify
     from .proof import Proof, ProofWork, Rule, prove
-    from .rounding.machine import UNIT, rounded
+    from .rounding.machine import UNIT, product_unit, rounded
     from .rounding.noise import NoisyArray
-    from .rounding.tensorfloat import product_unit
     from .runnables import ExecutedProgram, OutputTypesError
     from .verdict import Status, Verdict
 
@@ -105,7 +104,7 @@ __getattr__ = lazily(
         "find_counterexample": ".counterexample",
         "in_types": ".floats",
         "overflow_inputs": ".inputs.overflow",
-        "product_unit": ".rounding.tensorfloat",
+        "product_unit": ".rounding.machine",
         "prove": ".proof",
         "rounded": ".rounding.machine",
         "usual_distributions": ".floats",

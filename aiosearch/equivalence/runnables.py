@@ -16,9 +16,8 @@ from .inputs.distributions import NANS, SPECIAL, special
 from .inputs.draws import chosen_points, draw_for
 from .never_finite import never_finite
 from .open_domains import is_left_to_rounding
-from .rounding.machine import OWN, UNIT, execute
+from .rounding.machine import OWN, UNIT, execute, has_products
 from .rounding.noise import TYPED, TYPED_ROUGHLY, NoisyArray, stored_inputs
-from .rounding.tensorfloat import has_products
 from .rounding.ties import TIED, tied_inputs
 
 _COMPARISONS = ("less", "less_equal", "equal", "not_equal")

@@ -36,8 +36,7 @@ from ...tensor.floats import Array, Floats, Number
 from ...tensor.operators.indexing import scatter_add_by_comparison
 from ...tensor.terms import Program
 from ...tensor.types import DType
-from .machine import LEAST, MOST, UNIT, RoundingMachine, Working, rounded
-from .tensorfloat import TENSOR_FLOAT
+from .machine import LEAST, MOST, TENSOR_FLOAT, UNIT, RoundingMachine, Working, rounded
 
 NOTHING = np.zeros(())
 """No noise at all, for every shape."""

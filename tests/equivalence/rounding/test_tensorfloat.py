@@ -10,8 +10,16 @@ import pytest
 
 from aiosearch.equivalence.floats import FloatEvidence, compare_sides
 from aiosearch.equivalence.inputs.distributions import DISTRIBUTIONS
-from aiosearch.equivalence.rounding.machine import OWN, Emulated, Working, execute, rounded
-from aiosearch.equivalence.rounding.tensorfloat import TENSOR_FLOAT, in_tensor_float, product_unit
+from aiosearch.equivalence.rounding.machine import (
+    OWN,
+    TENSOR_FLOAT,
+    Emulated,
+    Working,
+    execute,
+    in_tensor_float,
+    product_unit,
+    rounded,
+)
 from aiosearch.equivalence.runnables import ExecutedProgram
 from aiosearch.tensor import DType, Program, Term, apply, tensor
 from aiosearch.tensor.floats import Array

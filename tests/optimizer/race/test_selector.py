@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from aiosearch.equivalence.rounding.tensorfloat import in_tensor_float
+from aiosearch.equivalence.rounding.machine import in_tensor_float
 from aiosearch.measure import (
     Act,
     ArrayType,
