@@ -30,10 +30,17 @@ from ..equivalence import FloatEvidence
 from ..measure import ArrayType, Executor, Failure, JaxExecutor
 from ..measure.ratios import LOUD
 from ..pool import usable_cores
+from ..tensor import Program
 from ..tensor.files import from_json, to_json
 from ..tensor.text import write
 from .array_types import array_types
-from .candidates.generation import CandidateQuestion, CandidateSet, CandidateSource
+from .candidates.candidate_build import candidate
+from .candidates.generation import (
+    CandidateQuestion,
+    CandidateSet,
+    CandidateSource,
+    HearCandidate,
+)
 from .candidates.generation_process import (
     GenerationProcess,
     NeighboursReply,
@@ -154,16 +161,16 @@ class AnswerFinder:
         record = WorkRecord(self._work, key.digest)
         generator = _RecordedGenerator(record, program.name, self.tell, self.reporter)
         generator.deadline = deadline.part(GENERATION_SHARE)
-        real_executor, tried = await self._begun(generator, question)
-        executor = RecordedExecutor(real_executor, record, self.reporter)
-        contenders = await _with_leader(record, tried.contenders)
-        count = len(contenders)
-        self.tell(f"{program.name}: {count} way{'s' * (count != 1)} to write it")
-        selector = Selector(
-            executor, program, step.budget, self.seed, self.strict, self.tell, self.settings,
-            generator, record, self._given(subject), deadline,
-        )  # fmt: skip
-        selection = await selector.select(contenders)
+        async with AsyncExitStack() as stack:
+            executor, tried = await self._begun(generator, question, program, stack)
+            contenders = await _with_leader(record, tried.contenders)
+            count = len(contenders)
+            self.tell(f"{program.name}: {count} way{'s' * (count != 1)} to write it")
+            selector = Selector(
+                executor, program, step.budget, self.seed, self.strict, self.tell, self.settings,
+                generator, record, self._given(subject), deadline,
+            )  # fmt: skip
+            selection = await selector.select(contenders)
         if last and selection.in_doubt:
             # The next call times again, on a machine that should be quieter.
             await record.forget([WorkKind.RACE])
@@ -312,18 +319,29 @@ class AnswerFinder:
             await to_thread.run_sync(self.store.name, answer.key, name)
 
     async def _begun(
-        self, generator: _RecordedGenerator, question: CandidateQuestion
-    ) -> tuple[Executor, CandidateSet]:
-        """Starts the executor while the program is rewritten in another process."""
+        self,
+        generator: _RecordedGenerator,
+        question: CandidateQuestion,
+        program: Program,
+        stack: AsyncExitStack,
+    ) -> tuple[RecordedExecutor, CandidateSet]:
+        """Starts the executor while the program is rewritten in another process, and has it compile
+        each candidate as soon as that is there."""
         try:
             async with asyncio.TaskGroup() as group:
-                executor = group.create_task(self._ready())
+                starting = group.create_task(self._ready())
                 generator.process = await self._generating()
                 tried = group.create_task(generator.contest(question))
+                executor = await stack.enter_async_context(
+                    RecordedExecutor(await starting, generator.record, self.reporter)
+                )
+                generator.hear_with(
+                    lambda source: executor.begin(candidate(program, source, self.settings))
+                )
         except BaseExceptionGroup as errors:
             # A caller asked for one thing, and expects its error rather than a group.
             raise errors.exceptions[0] from None
-        return executor.result(), tried.result()
+        return executor, tried.result()
 
     async def _generating(self) -> GenerationProcess:
         if self._generation is None:
@@ -429,6 +447,21 @@ class _RecordedGenerator:
     """The last that was asked; a `SchedulePoint` is one of its answer."""
     deadline: Deadline = NO_DEADLINE
     """When no further candidates are made."""
+    _early: list[CandidateSource] = field(default_factory=list, init=False)
+    """Candidates before anyone hears of them."""
+    _hear: HearCandidate | None = field(default=None, init=False)
+
+    def hear_with(self, hear: HearCandidate) -> None:
+        """Has a function called with each candidate of `contest` as soon as that is there."""
+        self._hear = hear
+        for source in self._early:
+            hear(source)
+
+    def _heard(self, source: CandidateSource) -> None:
+        if self._hear is None:
+            self._early.append(source)
+        else:
+            self._hear(source)
 
     async def contest(self, question: CandidateQuestion) -> CandidateSet:
         """All that is to be tried at first."""
@@ -437,7 +470,7 @@ class _RecordedGenerator:
 
         async def work() -> CandidateSet:
             self.tell(f"{self.name}: rewriting")
-            return await self.process.contest(question, self.deadline.left)
+            return await self.process.contest(question, self.deadline.left, self._heard)
 
         self.reporter.doing("rewriting")
         return await self.record.once(WorkKind.CANDIDATES, (question,), CandidateSet, work)

@@ -10,11 +10,14 @@ from contextlib import asynccontextmanager
 import anyio
 from msgspec import Struct
 
-from ..measure.host.measuring_process import BROOD
 from ..processes.child import Child
 from ..processes.frames import Channel
 from ..processes.patience import Patience
 from .errors import OptimizeError
+
+BROOD = "programs"
+"""Apart from those that compile and time: they import what these do not, jax, and at the same time.
+"""
 
 
 class RequestFailed(Struct, frozen=True, tag=True):

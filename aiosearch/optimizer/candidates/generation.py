@@ -19,6 +19,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -129,6 +130,15 @@ class CandidateSet(Struct, frozen=True, tag=True):
     refused: tuple[str, ...]
 
 
+HearCandidate: TypeAlias = Callable[[CandidateSource], None]
+"""Hears of each candidate when it is certain to be tried, before it has its last name; of some
+twice."""
+
+
+def ignore(source: CandidateSource) -> None:
+    """Hears of a candidate, and does nothing."""
+
+
 class CandidateGenerator:
     """One question, and what stays known of it: all the kernels that could be made."""
 
@@ -137,12 +147,14 @@ class CandidateGenerator:
         question: CandidateQuestion,
         tell: Callable[[str], None],
         deadline: Deadline = NO_DEADLINE,
+        hear: HearCandidate = ignore,
     ) -> None:
         """After the `deadline` nothing further is made, but what the original has: its spelling as
         written, and its best kernels."""
         self._question = question
         self._tell = tell
-        self._forms = _VerifiedRewrites(question, tell, deadline)
+        self._hear = hear
+        self._forms = _VerifiedRewrites(question, tell, deadline, hear)
 
     def contest(self) -> CandidateSet:
         """Rewrites a program, verifies what comes out, and writes each down in several ways.
@@ -150,7 +162,8 @@ class CandidateGenerator:
         Where inputs stay the same, as many ways again make something of them beforehand.
         """
         forms, question = self._forms, self._question
-        rewrites = forms.accepted(chain(forms.improved(), forms.composed()))
+        programs = chain(forms.improved(), forms.composed())
+        rewrites = forms.accepted(programs, self._hear_first)
         ways = [list(_ways(form)) for form in rewrites]
         # The original in its plain spelling is the first of the first list, and so of the race.
         chosen = _by_turns(ways, question.budget.contenders)
@@ -163,12 +176,19 @@ class CandidateGenerator:
             rewrites = [*rewrites, *forms.accepted(forms.prepared(rewrites))[1:]]
             ways = [list(_packed_ways(form, question.constant)) for form in rewrites]
             chosen += _by_turns(ways, question.budget.contenders)
+        for source in chosen:
+            self._hear(source)
         if question.threads or question.gpu:
             try:
                 chosen += forms.kernels(rewrites)
             except NativeError as error:  # as where LLVM is not there
                 self._tell(describe_missing_kernels(error))
         return CandidateSet(tuple(map(forms.distinct, chosen)), tuple(forms.refused))
+
+    def _hear_first(self, form: _VerifiedRewrite) -> None:
+        """Announces the first spelling of a form, which is tried if there is room for each form."""
+        if form.number < self._question.budget.contenders:
+            self._hear(next(_ways(form)))
 
     def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
         """The points that differ in one choice from one that was given."""
@@ -208,10 +228,15 @@ class _VerifiedRewrites:
     """Rewritten programs, each verified once."""
 
     def __init__(
-        self, question: CandidateQuestion, tell: Callable[[str], None], deadline: Deadline
+        self,
+        question: CandidateQuestion,
+        tell: Callable[[str], None],
+        deadline: Deadline,
+        hear: HearCandidate,
     ) -> None:
         self._question = question
         self._tell = tell
+        self._hear = hear
         self._deadline = deadline
         self._original = from_json(question.program)
         self._known: dict[Program, _VerifiedRewrite | None] = {
@@ -283,6 +308,7 @@ class _VerifiedRewrites:
                 code = self.lowered[place.form][1].code(place)
                 if code not in sources:
                     sources[code] = self.contender(place)
+                    self._hear(sources[code])
             except CannotPrint as error:  # a tiling may have no text where another one has
                 self._tell(describe_missing_kernels(error))
         return sorted(sources.values(), key=_predicted_seconds)
@@ -314,8 +340,13 @@ class _VerifiedRewrites:
             for program in merge_weights(form.program, self._question.constant):
                 yield self._named(program, form.described(merged_name(form.program, program)))
 
-    def accepted(self, programs: Iterable[Program]) -> list[_VerifiedRewrite]:
-        """The original first, then those of `programs` that are verified.
+    def accepted(
+        self,
+        programs: Iterable[Program],
+        hear: Callable[[_VerifiedRewrite], None] = lambda form: None,
+    ) -> list[_VerifiedRewrite]:
+        """The original first, then those of `programs` that are verified, each of which is heard of
+        at once.
 
         None that computes with integers, nor of an original that does: the verdict is about
         integers that do not overflow.
@@ -323,12 +354,15 @@ class _VerifiedRewrites:
         rewritten = (
             () if self._wraps else (program for program in programs if not may_overflow(program))
         )
-        forms = [self._verified(self._original)]
-        for program in rewritten:
+        forms: dict[_VerifiedRewrite, None] = {}
+        for program in chain([self._original], rewritten):
             if program not in self._known and self._is_late("a rewritten program"):
                 break
-            forms.append(self._verified(program))
-        return list(dict.fromkeys(form for form in forms if form is not None))
+            form = self._verified(program)
+            if form is not None and form not in forms:
+                forms[form] = None
+                hear(form)
+        return list(forms)
 
     def _is_late(self, what: str) -> bool:
         """Whether there is no time for something, which is said."""

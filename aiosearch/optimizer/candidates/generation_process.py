@@ -26,7 +26,14 @@ from ..worker_process import (
     serve_requests,
     worker_process,
 )
-from .generation import CandidateGenerator, CandidateQuestion, CandidateSet, CandidateSource
+from .generation import (
+    CandidateGenerator,
+    CandidateQuestion,
+    CandidateSet,
+    CandidateSource,
+    HearCandidate,
+    ignore,
+)
 from .schedule_point import SchedulePoint
 
 
@@ -34,6 +41,12 @@ class GenerationProgress(Struct, frozen=True, tag=True):
     """Text for `tell`, while an answer is on its way."""
 
     text: str
+
+
+class CandidateReady(Struct, frozen=True, tag=True):
+    """A candidate that will be in the answer, which is on its way."""
+
+    source: CandidateSource
 
 
 class GenerateRequest(Struct, frozen=True, tag=True):
@@ -70,7 +83,12 @@ class SourceReply(Struct, frozen=True, tag=True):
 
 Request: TypeAlias = GenerateRequest | NeighboursRequest | SourceRequest
 Message: TypeAlias = (
-    GenerationProgress | RequestFailed | CandidateSet | NeighboursReply | SourceReply
+    GenerationProgress
+    | CandidateReady
+    | RequestFailed
+    | CandidateSet
+    | NeighboursReply
+    | SourceReply
 )
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -92,11 +110,17 @@ class GenerationProcess:
         """Whether the process has answered `_contest` itself."""
         self._succeeded = False
 
-    async def contest(self, question: CandidateQuestion, seconds: float = math.inf) -> CandidateSet:
-        """All that is to be tried at first, as far as it is made in so many seconds."""
+    async def contest(
+        self,
+        question: CandidateQuestion,
+        seconds: float = math.inf,
+        hear: HearCandidate = ignore,
+    ) -> CandidateSet:
+        """All that is to be tried at first, as far as it is made in so many seconds; `hear` is
+        called with each candidate as soon as it is there."""
         contest = GenerateRequest(question, seconds)
         self._succeeded = False  # a death counts against the question that was asked then
-        reply = await self._asked(contest)
+        reply = await self._asked(contest, hear)
         assert isinstance(reply, CandidateSet)
         self._contest, self._knows = contest, True
         return reply
@@ -119,13 +143,13 @@ class GenerationProcess:
         assert isinstance(reply, SourceReply)
         return reply.contender
 
-    async def _asked(self, request: Request) -> Message:
+    async def _asked(self, request: Request, hear: HearCandidate = ignore) -> Message:
         """The reply to a request; once, of a successor where the process has died."""
         try:
             if not (self._knows or self._contest is None or isinstance(request, GenerateRequest)):
                 await self._said(self._contest, lambda text: None)
                 self._knows = True
-            return await self._said(request, self._tell)
+            return await self._said(request, self._tell, hear)
         except WorkerGone:
             if self._succeeded:
                 raise
@@ -136,14 +160,16 @@ class GenerationProcess:
                 # The successor knows nothing: it generates the same candidates again, in silence,
                 # to know the kernels.
                 await self._said(self._contest, lambda text: None)
-            return await self._said(request, self._tell)
+            return await self._said(request, self._tell, hear)
 
-    async def _said(self, request: Request, tell: Tell) -> Message:
+    async def _said(self, request: Request, tell: Tell, hear: HearCandidate = ignore) -> Message:
         self._process.send(_encode(request))
         while True:
             match _decode_message.decode(await self._process.hear()):
                 case GenerationProgress(text):
                     tell(text)
+                case CandidateReady(source):
+                    hear(source)
                 case RequestFailed(reason):
                     raise OptimizeError(reason)
                 case reply:
@@ -170,21 +196,27 @@ def main() -> None:
     generators: list[CandidateGenerator] = []
 
     def answer(payload: bytes) -> bytes:
-        return _encode(_reply(_decode_request.decode(payload), generators, tell))
+        return _encode(_reply(_decode_request.decode(payload), generators, tell, hear))
 
     def tell(text: str) -> None:
         channel.send(_encode(GenerationProgress(text)))
 
+    def hear(source: CandidateSource) -> None:
+        channel.send(_encode(CandidateReady(source)))
+
     serve_requests(channel, answer)
 
 
-def _reply(request: Request, generators: list[CandidateGenerator], tell: Tell) -> Message:
+def _reply(
+    request: Request, generators: list[CandidateGenerator], tell: Tell, hear: HearCandidate
+) -> Message:
     try:
         match request:
             case GenerateRequest(question, seconds):
                 # The last question is remembered, with all its kernels: later requests are about
                 # these.
-                generators[:] = [CandidateGenerator(question, tell, Deadline.after(seconds))]
+                deadline = Deadline.after(seconds)
+                generators[:] = [CandidateGenerator(question, tell, deadline, hear)]
                 return generators[0].contest()
             case NeighboursRequest(place):
                 return NeighboursReply(tuple(generators[0].neighbours(place)))

@@ -8,10 +8,12 @@ concluded from them is remembered instead (`Entrants`).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+import anyio
 import msgspec
 from msgspec import Struct
 
@@ -19,7 +21,7 @@ from ...measure import Candidate, Compiled, Executor, Failure, Race
 from ...measure.candidates import Array
 from ...measure.executor import ROUNDS, Inputs
 from ...measure.race import LEAST_ROUNDS
-from ..outcomes.unfinished_work import WorkKind, WorkRecord
+from ..outcomes.unfinished_work import WorkKind, WorkRecord, unit_name
 from ..progress import ProgressReporter
 
 
@@ -39,6 +41,8 @@ class RecordedExecutor:
         self._record = record
         self._reporter = reporter
         self._compiling = 0
+        self._early: dict[bytes, asyncio.Task[_Executable | Failure]] = {}
+        """Compilations that were begun before anyone waits for them, by `unit_name`."""
 
     @property
     def virtual(self) -> bool:
@@ -57,28 +61,44 @@ class RecordedExecutor:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leaves the executor open, which is somebody else's."""
+        """Ends compilations that nobody has waited for; leaves the executor open, which is somebody
+        else's."""
+        early = [*self._early.values()]
+        self._early.clear()
+        for task in early:
+            task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.gather(*early, return_exceptions=True)
+
+    def begin(self, candidate: Candidate) -> None:
+        """Begins to compile a candidate that `compile` will be asked for."""
+        unit = unit_name(*compilation(candidate))
+        if unit not in self._early:
+            self._early[unit] = asyncio.create_task(self._compiled(candidate))
 
     async def compile(self, candidate: Candidate) -> Compiled | Failure:
         """Compiles a candidate, or takes what it compiled to before."""
+        self._compiling += 1
+        self._reporter.doing(f"compiling {self._compiling}")
+        early = self._early.pop(unit_name(*compilation(candidate)), None)
+        try:
+            outcome = await (early or self._compiled(candidate))
+        finally:
+            self._compiling -= 1
+        if isinstance(outcome, Failure):
+            # It may have been compiled by another name.
+            return msgspec.structs.replace(outcome, name=candidate.name)
+        return Compiled(candidate, outcome.seconds, outcome.executable, outcome.looped)
 
+    async def _compiled(self, candidate: Candidate) -> _Executable | Failure:
         async def work() -> _Executable | Failure:
             compiled = await self._executor.compile(candidate)
             if isinstance(compiled, Failure):
                 return compiled
             return _Executable(compiled.seconds, compiled.executable, compiled.looped)
 
-        self._compiling += 1
-        self._reporter.doing(f"compiling {self._compiling}")
-        try:
-            outcome = await self._record.once(
-                WorkKind.COMPILATION, compilation(candidate), _Executable, work
-            )
-        finally:
-            self._compiling -= 1
-        if isinstance(outcome, Failure):
-            return outcome
-        return Compiled(candidate, outcome.seconds, outcome.executable, outcome.looped)
+        parts = compilation(candidate)
+        return await self._record.once(WorkKind.COMPILATION, parts, _Executable, work)
 
     async def run(self, compiled: Compiled, inputs: Inputs) -> tuple[Array, ...] | Failure:
         """Runs a candidate once."""

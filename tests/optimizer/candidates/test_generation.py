@@ -55,6 +55,18 @@ def test_after_the_deadline_there_is_the_original_and_its_best_kernels() -> None
     assert told[0].startswith("a rewritten program: left out, as the seconds of this effort")
 
 
+def test_each_candidate_is_heard_of_when_it_is_there() -> None:
+    """The original before anything is verified, kernels before the last of them is printed."""
+    events: list[str] = []
+    question = CandidateQuestion(to_json(LORA), QUICK, 0, False, (1, 2, 3), threads=1)
+    generator = CandidateGenerator(
+        question, lambda text: events.append("told"), hear=lambda one: events.append(one.source)
+    )
+    contenders = generator.contest().contenders
+    assert events[0] == contenders[0].source
+    assert {*events} - {"told"} == {one.source for one in contenders}
+
+
 def test_weights_are_merged_where_a_product_is_spared() -> None:
     found = held(LORA, 1, 2, 3)
     assert "return (w + a @ b,)" in sources(found)

@@ -35,6 +35,14 @@ async def test_ways_come_from_a_process_that_tells_how_it_is_going() -> None:
     assert any(line == "common factor taken out: proved — for all shapes" for line in told)
 
 
+async def test_candidates_come_before_the_answer() -> None:
+    heard: list[str] = []
+    async with no_leaks(), worker_process(generation_process.__name__, "rewrites it") as process:
+        rewriter = GenerationProcess(process, print)
+        found = await rewriter.contest(QUESTION, hear=lambda source: heard.append(source.source))
+    assert {*heard} == {one.source for one in found.contenders}
+
+
 async def test_whoever_cannot_hear_it_is_told_so_himself() -> None:
     """What a user's function raises reaches the user, and the process is not taken for dead."""
 
