@@ -24,6 +24,7 @@ from anyio import to_thread
 from ...capture.jax_types import Leaf
 from ...equivalence import FloatEvidence, product_unit
 from ...measure import Cause, Compiled, Executor, Failure
+from ...measure.race import LEAST_ROUNDS
 from ...pool import usable_cores
 from ...tensor import Program
 from ...tensor.files import to_json
@@ -157,6 +158,7 @@ class Entrants:
         seconds: float | None = None,
         seed: int = 0,
         deciding: bool = False,
+        least: int = LEAST_ROUNDS,
     ) -> RaceResult:
         """Races entrants, in all ways or in the `deciding` one; whoever fails is out.
 
@@ -168,6 +170,7 @@ class Entrants:
             rounds=rounds,
             seconds=seconds,
             deciding=deciding,
+            least=least,
         )
         for contender, lap in zip(entrants, race.laps, strict=True):
             if lap.failure is not None:

@@ -47,6 +47,9 @@ from .selection import (
     winners,
 )
 
+RANKING_ROUNDS = 3
+"""Rounds at least of the first race, which says who is worth another one and needs no interval. Of
+calls of a tenth of a second `LEAST_ROUNDS` take half of what a quick search may."""
 MOST_GUESSES = 4
 """How many are raced again of what noise may have hidden."""
 
@@ -152,7 +155,11 @@ class Selector:
         if len(everyone) <= self.budget.finalists + 1:
             return everyone
         self._first = first = await self._race(
-            everyone, self.budget.rounds // 3, self.budget.race_seconds / 2, deciding=True
+            everyone,
+            self.budget.rounds // 3,
+            self.budget.race_seconds / 2,
+            deciding=True,
+            least=RANKING_ROUNDS,
         )
         tuned = (
             []
@@ -288,10 +295,11 @@ class Selector:
         *,
         seed: int = 0,
         deciding: bool = False,
+        least: int = LEAST_ROUNDS,
     ) -> RaceResult:
         seconds = self.budget.race_seconds if seconds is None else seconds
         return await self._entrants.race(
-            entrants, rounds, seconds=seconds, seed=seed, deciding=deciding
+            entrants, rounds, seconds=seconds, seed=seed, deciding=deciding, least=least
         )
 
     def _note_losers(self) -> None:

@@ -24,12 +24,13 @@ from aiosearch.measure import (
     Stage,
     Way,
 )
+from aiosearch.measure.race import LEAST_ROUNDS
 from aiosearch.optimizer.candidates.generation import CandidateSource, Prepacking
 from aiosearch.optimizer.candidates.schedule_point import SchedulePoint
 from aiosearch.optimizer.effort import BUDGETS, Deadline, Effort
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.race.selection import Selection, decoded_guesses, encoded_guesses
-from aiosearch.optimizer.race.selector import Selector
+from aiosearch.optimizer.race.selector import RANKING_ROUNDS, Selector
 from aiosearch.tensor import Program
 from aiosearch.tensor.text import parse
 
@@ -83,6 +84,32 @@ async def selected(
         executor.platform = platform
         selector = Selector(executor, program, BUDGET, 0, False, messages.append)
         return await selector.select(contenders), messages
+
+
+class CountingExecutor(MockExecutor):
+    """Counts the rounds of each race."""
+
+    def __init__(self, acts: dict[str, Act]) -> None:
+        super().__init__(acts)
+        self.counted: list[int] = []
+
+    async def race(self, contenders: Sequence[Compiled], **options: Any) -> Race:
+        race = await super().race(contenders, **options)
+        self.counted.append(race.rounds)
+        return race
+
+
+async def test_where_calls_take_long_the_first_race_has_few_rounds_and_others_enough() -> None:
+    acts = {"written": act(1000.0), "fast": act(500.0)}
+    acts |= {f"slow {number}": act(1500.0) for number in range(BUDGET.finalists)}
+    contenders = [contender(how, number) for number, how in enumerate(acts)]
+    async with CountingExecutor(acts) as executor:
+        selector = Selector(executor, PROGRAM, BUDGET, 0, False, lambda text: None)
+        selection = await selector.select(contenders)
+    assert selection.winner.how == "fast"
+    first, *later = executor.counted
+    assert first == RANKING_ROUNDS
+    assert min(later) >= LEAST_ROUNDS
 
 
 def notes(selection: Selection) -> dict[str, str]:
