@@ -37,6 +37,7 @@ TWO = {
     Operation.LESS_EQUAL,
     Operation.EQUAL,
     Operation.NOT_EQUAL,
+    Operation.REM,
 }
 POSITIVE = {Operation.SQRT, Operation.LOG, Operation.POW}
 

@@ -20,6 +20,8 @@ FOUND = ("rms_norm", "gated_mlp", "lora", "gqa")
 _SIZES = (1, 2, 3, 4, 6, 8, 16, 20, 33, 64)
 _SMALL = {"head": 2, "row": 4, "rank": 2}
 _USUAL = 24
+_UNWANTED = ALONG_SHORT_AXES | {"digamma"}
+"""Of a number that rounding takes to a pole digamma is none, beside it as large as may be."""
 
 
 def mugraphs(count: int) -> Iterator[Program]:
@@ -33,7 +35,7 @@ def drawn() -> Iterator[Program]:
     """Programs drawn at random that have custom kernels."""
     seed = 0
     while True:
-        program = random_program(seed, sizes=_SIZES, most=5000, without=ALONG_SHORT_AXES)
+        program = random_program(seed, sizes=_SIZES, most=5000, without=_UNWANTED)
         if any(term.operator.name == "result" for term in program.terms()):
             yield program
         seed += 1
