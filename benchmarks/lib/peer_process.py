@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -49,8 +50,7 @@ TORCH = Peer(
     "torch",
     "torch",
     "PyTorch",
-    "`uv pip install torch --index-url https://download.pytorch.org/whl/cpu`, or --torch with the"
-    " path of a Python that has it, puts its figures beside ours",
+    "a build for CPUs, here or in the Python that --torch names, puts its figures beside ours",
 )
 
 
@@ -115,11 +115,13 @@ def peer_process(
             stderr=stderr,
             text=True,
             env={**os.environ, **environment},
+            start_new_session=True,  # with the processes that it starts, which TVM's outlive it
         )
     try:
         yield PeerProcess(name, process, errors)
     finally:
-        process.kill()
+        with suppress(ProcessLookupError):  # nobody of them is left
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,3 +41,22 @@ def test_a_peer_that_has_ended_is_quoted(tmp_path: Path) -> None:
         pytest.raises(PeerError, match=r"Doubling's process ended with 1: ValueError: .*four"),
     ):
         peer.asked("four")
+
+
+BREEDING = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+print(child.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_peer_has_started_ends_with_it(tmp_path: Path) -> None:
+    """Of a library that is stopped in the middle no worker goes on beside the next measurement."""
+    with peer_process("Breeding", [sys.executable, "-c", BREEDING], tmp_path, {}) as peer:
+        child = peer.answer()
+        os.kill(child, 0)
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

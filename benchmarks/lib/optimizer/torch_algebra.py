@@ -1,8 +1,8 @@
 """The words of the tensor language in torch, so that any program runs there.
 
 `evaluate(program, TorchWords(device), inputs)`. torch is no dependency of aiosearch: this module is
-imported only where it is installed. PyTorch's own index has builds for CPUs, which come without
-CUDA's packages: `uv pip install torch --index-url https://download.pytorch.org/whl/cpu`.
+imported only where it is installed. PyTorch's authors offer builds for CPUs, which come without
+CUDA's packages.
 """
 
 from __future__ import annotations
