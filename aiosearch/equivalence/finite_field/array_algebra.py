@@ -31,6 +31,9 @@ from ...tensor.types import DType
 from .extension_field import ExponentialSum, ExtensionField, FieldObstacle, Value
 from .scalar_functions import Scalars
 
+MOST_PRODUCTS = 1 << 22
+"""Of elements and places: each is a number of Python's, some hundred bytes."""
+
 
 class Fields(Floats):
     """The `Algebra` of arrays of field elements; data movement is inherited from `Floats`."""
@@ -174,6 +177,9 @@ class Fields(Floats):
 
     def _over_places(self, chosen: Array, x: Array, axis: int) -> Array:
         """The sum along `axis` of elements that are `chosen` along an axis behind all others."""
+        count = math.prod(np.broadcast_shapes(chosen.shape, _last(x, axis).shape))
+        if count > MOST_PRODUCTS:
+            raise FieldObstacle(f"{count:,} products of elements and the places that they are at")
         return self.sum(self.multiply(chosen, _last(x, axis)), (x.ndim,))[..., 0]
 
     def argmax(self, x: Array, axis: int) -> Array:

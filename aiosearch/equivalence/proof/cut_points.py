@@ -24,6 +24,7 @@ with `STEPS_EACH` steps.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -46,6 +47,7 @@ from ...tensor.types import DType, Place
 from ..finite_field.definedness import Domains, Sign, ValueRange
 from ..inputs.distributions import draw_inputs
 from .elements import CutValue, ElementAlgebra, IndexedTensor
+from .indices import Unprovable
 from .work import ProofWork
 
 DEPTHS = (0, 1, 2, 4)
@@ -56,6 +58,8 @@ STEPS_EACH = 4_000
 """The steps of one proof of two values."""
 FAILURES = 16
 """Pairs in succession that are not proved, after which no further one is tried."""
+MOST_ELEMENTS = 1 << 25
+"""Of all values together, at the smallest shape of a program: they are held in memory at once."""
 DRAWS = ("positive", "normal")
 """The distributions on which values are compared; at most of what is drawn they are finite."""
 _NEAR = 1e-8
@@ -255,6 +259,9 @@ class _Facts:
         }
         every = Generalised((Program(a.name, a.inputs, tuple(terms)),), dict(values), axes, {})
         (small,) = every.reduced()
+        count_of_elements = sum(math.prod(sizes(term)) for term in small.terms())
+        if count_of_elements > MOST_ELEMENTS:
+            raise Unprovable(f"its smallest shape has {count_of_elements:,} numbers")
         self._terms = {term: number for number, term in enumerate(terms)}
         self._numbers = [_computed(small, draw) for draw in DRAWS]
         self._projections = [

@@ -188,6 +188,13 @@ def test_the_largest_of_nothing_is_an_obstacle() -> None:
         Fields(ExtensionField(PRIME)).largest(np.empty((2, 0), dtype=object), (1,))
 
 
+def test_elements_times_places_that_fill_the_memory_are_an_obstacle() -> None:
+    field = Fields(ExtensionField(prime(0, 0), "seed"))
+    table, places = array(np.ones((3000, 100), object)), array(np.zeros((20, 1), object))
+    with pytest.raises(FieldObstacle, match="6,000,000 products of elements and the places"):
+        field.take(table, places, 0)
+
+
 def test_infinity_is_a_number_known_by_name() -> None:
     fields = Fields(ExtensionField(PRIME))
     above, below = (fields.constant(sign * float("inf")) for sign in (1, -1))
